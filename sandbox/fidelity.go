@@ -1,0 +1,50 @@
+package sandbox
+
+import "context"
+
+// Fidelity says how much of a running sandbox a verb carries over.
+type Fidelity string
+
+const (
+	// Filesystem: files only; processes start anew.
+	Filesystem Fidelity = "filesystem"
+	// Checkpoint: files and memory, copied through an image.
+	Checkpoint Fidelity = "checkpoint"
+	// Live: files and memory, with pages shared copy-on-write.
+	Live Fidelity = "live"
+)
+
+// Pauser is an Instance that can stop and continue all of its processes.
+type Pauser interface {
+	// Pause returns when nothing inside runs any more. Pausing a paused sandbox
+	// is a Conflict; so is resuming a running one.
+	Pause(context.Context) error
+	Resume(context.Context) error
+}
+
+// Snapshotter is an Instance whose state can be kept. The Instance goes on.
+type Snapshotter interface {
+	// SnapshotFidelity is what Snapshot keeps on this host.
+	SnapshotFidelity() Fidelity
+	// Snapshot writes the state under dir, which exists and is empty. A failed
+	// Snapshot leaves dir empty and the sandbox as it was.
+	Snapshot(ctx context.Context, dir string) error
+}
+
+// Restorer is a Driver that makes sandboxes from what its Snapshotter wrote.
+type Restorer interface {
+	RestoreFidelity() Fidelity
+	// Restore makes a sandbox from dir, which stays usable for further restores.
+	// Only the identity, limits, network policy, lifetime and metadata of the
+	// Spec apply; its image must be empty.
+	Restore(ctx context.Context, dir string, spec Spec) (Instance, error)
+}
+
+// Forker is an Instance that can be branched while it runs.
+type Forker interface {
+	ForkFidelity() Fidelity
+	// Fork makes one child for each Spec, of which the identity, limits, network
+	// policy, lifetime and metadata apply. Either all children live or none do,
+	// and the source goes on unchanged in both cases.
+	Fork(ctx context.Context, children []Spec) ([]Instance, error)
+}

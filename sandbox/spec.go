@@ -1,0 +1,232 @@
+package sandbox
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// HostImage is the image that every Spec without one means: the host's own
+// system, read-only, without its homes and secrets.
+const HostImage = "host"
+
+// Spec is what a sandbox is asked to be. The zero value is a good sandbox: the
+// host's system, no network, the driver's own bounds.
+type Spec struct {
+	// ID names the sandbox: lower-case letters, digits and dashes, at most 64.
+	// Empty means that the driver mints a random one.
+	ID string `json:"id,omitempty"`
+	// Image is "host", a directory, an OCI layout, a docker archive or a
+	// registry reference. Empty means HostImage.
+	Image string `json:"image,omitempty"`
+	// Isolation is the weakest boundary that will do.
+	Isolation Boundary `json:"isolation,omitempty"`
+
+	// Command holds defaults for every command that is started inside.
+	Command CommandDefaults `json:"command,omitzero"`
+	// Limits bound what the sandbox may use. Zero means the driver's default.
+	Limits Limits `json:"limits,omitzero"`
+	// Network is what the sandbox may reach. The zero value is nothing at all.
+	Network Network `json:"network,omitzero"`
+	// Mounts are host directories and files shown inside.
+	Mounts []Mount `json:"mounts,omitempty"`
+	// Timeouts bound the sandbox's life.
+	Timeouts Timeouts `json:"timeouts,omitzero"`
+	// Metadata is the caller's own and is not interpreted.
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// CommandDefaults are used for commands that do not say otherwise.
+type CommandDefaults struct {
+	Env     map[string]string `json:"env,omitempty"`
+	WorkDir string            `json:"workdir,omitempty"`
+	// User is a name of the image or a number; empty means the image's own.
+	User string `json:"user,omitempty"`
+}
+
+// Limits bound a sandbox. A zero field is the driver's default; a driver that
+// cannot hold a limit that is set refuses the Spec.
+type Limits struct {
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+	CPUs        float64 `json:"cpus,omitempty"`
+	Processes   int64   `json:"processes,omitempty"`
+	// DiskBytes bounds what the sandbox may write to its own layer.
+	DiskBytes int64 `json:"disk_bytes,omitempty"`
+	// DiskBacked keeps the writable layer on disk instead of in memory.
+	DiskBacked bool `json:"disk_backed,omitempty"`
+}
+
+// NetworkMode is a kind of network policy.
+type NetworkMode string
+
+const (
+	// NoNetwork: a loopback of its own and nothing else. The zero value.
+	NoNetwork NetworkMode = ""
+	// EgressNetwork: only what Allow names can be reached.
+	EgressNetwork NetworkMode = "egress"
+	// HostNetwork: the host's own network. It is not isolated at all.
+	HostNetwork NetworkMode = "host"
+)
+
+// Network is a policy for what a sandbox may reach.
+type Network struct {
+	Mode NetworkMode `json:"mode,omitempty"`
+	// Allow lists host names and prefixes for EgressNetwork.
+	Allow []string `json:"allow,omitempty"`
+}
+
+// Mount shows a host path inside the sandbox, read-only unless Writable.
+type Mount struct {
+	Source   string `json:"source"`
+	Target   string `json:"target"`
+	Writable bool   `json:"writable,omitempty"`
+}
+
+// Timeouts bound a sandbox in time. Zero means unbounded.
+type Timeouts struct {
+	// Lifetime ends the sandbox, whatever it does, that long after creation.
+	Lifetime time.Duration `json:"lifetime_ns,omitempty"`
+}
+
+const (
+	// MinMemory is the least memory limit that any driver accepts.
+	MinMemory = 1 << 20
+	// MinDisk is the least disk limit that any driver accepts.
+	MinDisk = 64 << 10
+
+	maxMetadata  = 64
+	maxMounts    = 64
+	maxEnv       = 1024
+	maxFieldSize = 32 << 10
+)
+
+var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// Validate checks everything that can be checked without a host. Every error is
+// Invalid and names the field.
+func (s Spec) Validate() error {
+	checks := []func() error{s.validateIdentity, s.validateCommand, s.Limits.validate, s.Network.validate, s.validateMounts, s.validateMetadata}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if s.Timeouts.Lifetime < 0 {
+		return Invalidf("timeouts.lifetime", "%v is negative", s.Timeouts.Lifetime)
+	}
+	return nil
+}
+
+func (s Spec) validateIdentity() error {
+	if s.ID != "" && !idPattern.MatchString(s.ID) {
+		return Invalidf("id", "%.80q must be lower-case letters, digits and dashes, at most 64", s.ID)
+	}
+	if s.Isolation < AnyBoundary || s.Isolation > HardwareBoundary {
+		return Invalidf("isolation", "%v is not a boundary", s.Isolation)
+	}
+	return validText("image", s.Image)
+}
+
+func (s Spec) validateCommand() error {
+	c := s.Command
+	if len(c.Env) > maxEnv {
+		return Invalidf("command.env", "%d variables are more than %d", len(c.Env), maxEnv)
+	}
+	for name, value := range c.Env {
+		if err := ValidEnv(name, value); err != nil {
+			return err
+		}
+	}
+	if c.WorkDir != "" && !path.IsAbs(c.WorkDir) {
+		return Invalidf("command.workdir", "%q is not an absolute path", c.WorkDir)
+	}
+	if err := validText("command.workdir", c.WorkDir); err != nil {
+		return err
+	}
+	return validText("command.user", c.User)
+}
+
+// ValidEnv checks one environment variable.
+func ValidEnv(name, value string) error {
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return Invalidf("env", "%q is not a variable's name", name)
+	}
+	if strings.ContainsRune(value, 0) || len(name)+len(value) > maxFieldSize {
+		return Invalidf("env", "the value of %s holds a zero byte or is over %d bytes", name, maxFieldSize)
+	}
+	return nil
+}
+
+func (l Limits) validate() error {
+	switch {
+	case l.MemoryBytes < 0 || l.MemoryBytes > 0 && l.MemoryBytes < MinMemory:
+		return Invalidf("limits.memory", "%d bytes is less than the least limit, %d", l.MemoryBytes, MinMemory)
+	case l.CPUs < 0 || l.CPUs != l.CPUs || l.CPUs > 0 && l.CPUs < 0.01 || l.CPUs > 4096:
+		return Invalidf("limits.cpus", "%v is not between 0.01 and 4096", l.CPUs)
+	case l.Processes < 0 || l.Processes > 4<<20:
+		return Invalidf("limits.processes", "%d is not between 1 and %d", l.Processes, 4<<20)
+	case l.DiskBytes < 0 || l.DiskBytes > 0 && l.DiskBytes < MinDisk:
+		return Invalidf("limits.disk", "%d bytes is less than the least limit, %d", l.DiskBytes, MinDisk)
+	}
+	return nil
+}
+
+func (n Network) validate() error {
+	switch n.Mode {
+	case NoNetwork, HostNetwork:
+		if len(n.Allow) > 0 {
+			return Invalidf("network.allow", "only the egress mode takes a list")
+		}
+	case EgressNetwork:
+	default:
+		return Invalidf("network.mode", "%.40q is not one of none, egress, host", string(n.Mode))
+	}
+	return nil
+}
+
+func (s Spec) validateMounts() error {
+	if len(s.Mounts) > maxMounts {
+		return Invalidf("mounts", "%d are more than %d", len(s.Mounts), maxMounts)
+	}
+	for _, m := range s.Mounts {
+		if err := m.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m Mount) validate() error {
+	for _, p := range []string{m.Source, m.Target} {
+		if err := validText("mounts", p); err != nil {
+			return err
+		}
+		if !path.IsAbs(p) {
+			return Invalidf("mounts", "%q is not an absolute path", p)
+		}
+	}
+	if path.Clean(m.Target) == "/" {
+		return Invalidf("mounts", "the target / would hide the whole image")
+	}
+	return nil
+}
+
+func (s Spec) validateMetadata() error {
+	if len(s.Metadata) > maxMetadata {
+		return Invalidf("metadata", "%d entries are more than %d", len(s.Metadata), maxMetadata)
+	}
+	for k, v := range s.Metadata {
+		if k == "" || len(k)+len(v) > maxFieldSize {
+			return Invalidf("metadata", "the entry %.40q is empty or over %d bytes", k, maxFieldSize)
+		}
+	}
+	return nil
+}
+
+func validText(field, s string) error {
+	if strings.ContainsRune(s, 0) || len(s) > maxFieldSize {
+		return Invalidf(field, "it holds a zero byte or is over %d bytes", maxFieldSize)
+	}
+	return nil
+}
