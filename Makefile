@@ -1,0 +1,38 @@
+# The commands of this repository. `make demo` and `make test` need nothing but
+# Go (and, for the race detector, a C compiler, which `make test` looks for).
+GO      ?= go
+TOOL     = $(GO) tool -modfile=tools/go.mod
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
+
+.PHONY: all build demo test check bench clean
+
+all: build
+
+# build makes the static binary bin/aether.
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
+
+# demo builds, then shows the ranking, one head-to-head and why.
+demo: build
+	@./demo.sh
+
+# test is everything that must hold: the checks, then every test with the race
+# detector. It ends with the list of what was skipped and why.
+test: check
+	./test.sh
+
+# check is what needs no running: formatting, vet, staticcheck, every platform.
+check:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) vet ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./cmd/aether
+
+# bench measures the engines on this host, beside their peers, in one run.
+bench: build
+	$(GO) run ./bench
+
+clean:
+	rm -rf bin

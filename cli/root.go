@@ -1,0 +1,71 @@
+// Package cli is the aether command: it reads arguments, asks the packages that
+// do the work and prints their answers for people or as JSON. It decides nothing
+// about sandboxes itself.
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"aether/sandbox"
+)
+
+// Main runs the command line args, without the program's name, over the drivers
+// of this build and gives the exit status: 0 for success, 2 for bad input, 1 for
+// any other failure, or what the command itself chose.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, drivers []sandbox.Driver) int {
+	root := newRoot(drivers)
+	// A nil list would make cobra read the arguments of the process.
+	root.SetArgs(append([]string{}, args...))
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return report(stderr, root.ExecuteContext(ctx))
+}
+
+func newRoot(drivers []sandbox.Driver) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "aether",
+		Short: "Run and judge sandboxes for agents",
+		Long:  "Aether runs fleets of short-lived sandboxes for agents on any isolation system,\nand judges those systems honestly.",
+		Example: `  aether rank
+  aether compare aethervm firecracker --why
+  aether systems`,
+		Version:           readBuild().String(),
+		Args:              knownCommand,
+		RunE:              func(*cobra.Command, []string) error { return nil },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
+	root.AddCommand(rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
+		versionCommand(), completionCommand())
+	return root
+}
+
+// knownCommand refuses every argument that reaches the root: what is a command
+// was dispatched before.
+func knownCommand(root *cobra.Command, args []string) error {
+	known := commandNames(root)
+	if len(args) > 0 {
+		return unknownName("command", args[0], known)
+	}
+	return &sandbox.Error{Class: sandbox.Invalid, Field: "command", Reason: "none is given",
+		Remedy: "known: " + strings.Join(known, ", ") + "; see aether --help"}
+}
+
+func commandNames(parent *cobra.Command) []string {
+	var names []string
+	for _, c := range parent.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,253 @@
+// Package aether_test holds the house itself together: which package may import
+// which, where unsafe may stand, that every package says what it is, and that
+// every promise of the specification names a test that exists. It tests no
+// behaviour; that is tested beside the code.
+package aether_test
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// room is one folder of the house. It may import itself, what `may` lists, and
+// nothing else of ours; `why` is the reason for every other ban.
+type room struct {
+	name string
+	may  []string
+	why  string
+}
+
+var rooms = []room{
+	{"sandbox", nil, "the vocabulary would drag an implementation into everything that speaks it"},
+	{"host", []string{"sandbox"}, "system calls know nothing of images, drivers or users"},
+	{"guest", []string{"host", "sandbox"}, "the guest service also runs inside machines, where no driver or image store is"},
+	{"image", []string{"host", "sandbox"}, "where files come from does not depend on what runs them"},
+	{"driver", []string{"guest", "image", "host", "sandbox"}, "a driver that knew the engine, the front doors or another driver could not be replaced"},
+	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
+	{"cli", []string{"guest", "image", "profile", "host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
+	{"cmd", []string{"cli", "driver", "sandbox"}, "only cmd joins the command line and the drivers; it decides nothing else"},
+	{"bench", []string{"driver", "guest", "image", "host", "sandbox"}, "measuring uses the product as its users do"},
+}
+
+// mayUseUnsafe are the folders that were made for raw memory and system calls.
+var mayUseUnsafe = []string{"host"}
+
+type source struct {
+	dir  string // slash-separated, relative to the module
+	name string
+	file *ast.File
+}
+
+func TestImportArrows(t *testing.T) {
+	for _, src := range sources(t) {
+		from := roomOf(src.dir)
+		if from == nil {
+			t.Errorf("%s: no room of this name in the house; add it to the table with its reason", src.dir)
+			continue
+		}
+		for _, to := range imports(t, src) {
+			checkArrow(t, src, from, to)
+		}
+	}
+}
+
+func checkArrow(t *testing.T, src source, from *room, to string) {
+	t.Helper()
+	inner, ours := strings.CutPrefix(to, "aether/")
+	if !ours {
+		return
+	}
+	target, _, _ := strings.Cut(inner, "/")
+	if target != from.name && !slices.Contains(from.may, target) {
+		t.Errorf("%s/%s imports %s: %s may not, because %s", src.dir, src.name, to, from.name, from.why)
+	}
+	if from.name == "driver" && target == "driver" && driverOf(src.dir) != "all" && driverOf(inner) != driverOf(src.dir) && driverOf(inner) != "drivertest" {
+		t.Errorf("%s/%s imports %s: drivers never import each other, because each must be removable alone", src.dir, src.name, to)
+	}
+}
+
+func TestUnsafeOnlyInHost(t *testing.T) {
+	for _, src := range sources(t) {
+		if ast.IsGenerated(src.file) || slices.Contains(mayUseUnsafe, roomOf(src.dir).name) {
+			continue
+		}
+		for _, to := range imports(t, src) {
+			if to == "unsafe" || to == "golang.org/x/sys/unix" {
+				t.Errorf("%s/%s imports %s: raw memory and system calls live under host/, where reviewers look for them", src.dir, src.name, to)
+			}
+		}
+	}
+}
+
+func TestEveryPackageHasADoc(t *testing.T) {
+	documented := map[string]bool{}
+	for _, src := range sources(t) {
+		if strings.HasSuffix(src.name, "_test.go") {
+			continue
+		}
+		documented[src.dir] = documented[src.dir] || src.file.Doc != nil
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no file has a package comment; say what lives here and what does not", dir)
+		}
+	}
+}
+
+var promise = regexp.MustCompile(`(?m)^(\d+)\. .*`)
+var testName = regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]*)`")
+
+// TestSpecificationNamesRealTests keeps docs/SPECIFICATION.md honest: each
+// numbered promise names at least one test, and each test named exists.
+func TestSpecificationNamesRealTests(t *testing.T) {
+	text, err := os.ReadFile("docs/SPECIFICATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := testFunctions(t)
+	starts := promise.FindAllIndex(text, -1)
+	if len(starts) == 0 {
+		t.Fatal("no numbered promise found")
+	}
+	for i, at := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		body := string(text[at[0]:end])
+		number, _, _ := strings.Cut(body, ".")
+		if want := strconv.Itoa(i + 1); number != want {
+			t.Errorf("promise %s stands where %s should", number, want)
+		}
+		names := testName.FindAllStringSubmatch(body, -1)
+		if len(names) == 0 {
+			t.Errorf("promise %s names no test", number)
+		}
+		for _, name := range names {
+			if !known[name[1]] {
+				t.Errorf("promise %s names %s, which does not exist", number, name[1])
+			}
+		}
+	}
+}
+
+// TestEveryDependencyHasAReason holds docs/dependencies.md to go.mod.
+func TestEveryDependencyHasAReason(t *testing.T) {
+	reasons, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.Open("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mod.Close()
+	for scan := bufio.NewScanner(mod); scan.Scan(); {
+		fields := strings.Fields(strings.TrimPrefix(scan.Text(), "require "))
+		if len(fields) < 2 || !strings.HasPrefix(fields[1], "v") || strings.HasSuffix(scan.Text(), "// indirect") {
+			continue
+		}
+		if !strings.Contains(string(reasons), "`"+fields[0]+"`") {
+			t.Errorf("go.mod requires %s, for which docs/dependencies.md gives no reason", fields[0])
+		}
+	}
+}
+
+func testFunctions(t *testing.T) map[string]bool {
+	known := map[string]bool{}
+	err := walkGo(func(name string) error {
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil {
+				known[fn.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := walkGo(func(name string) error {
+		dir, base := path.Split(filepath.ToSlash(name))
+		if dir == "" {
+			return nil // this very file
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{strings.TrimSuffix(dir, "/"), base, file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func walkGo(visit func(name string) error) error {
+	return filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		return visit(name)
+	})
+}
+
+func imports(t *testing.T, src source) []string {
+	var list []string
+	for _, spec := range src.file.Imports {
+		to, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, to)
+	}
+	return list
+}
+
+func roomOf(dir string) *room {
+	top, _, _ := strings.Cut(dir, "/")
+	for i := range rooms {
+		if rooms[i].name == top {
+			return &rooms[i]
+		}
+	}
+	return nil
+}
+
+func driverOf(dir string) string {
+	parts := strings.Split(dir, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[1]
+}

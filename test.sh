@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs every test, with the race detector where a C compiler makes it possible,
+# and ends with what was skipped and why. Arguments go to `go test`.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+race=(-race)
+if ! command -v "$(go env CC)" >/dev/null 2>&1; then
+  race=()
+  echo "test.sh: no C compiler found: testing without the race detector (install gcc to have it)" >&2
+  export CGO_ENABLED=0
+else
+  export CGO_ENABLED=1
+fi
+exec go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg \
+  -- "${race[@]}" -count=1 -timeout 15m "$@" ./...
