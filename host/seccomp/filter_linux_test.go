@@ -1,0 +1,138 @@
+package seccomp
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// evaluate runs a program as the kernel would: an independent reading of the
+// few instructions that filters use.
+func evaluate(t *testing.T, program []unix.SockFilter, arch, nr uint32, args ...uint64) uint32 {
+	t.Helper()
+	data := make([]byte, 64)
+	binary.LittleEndian.PutUint32(data[0:], nr)
+	binary.LittleEndian.PutUint32(data[4:], arch)
+	for i, arg := range args {
+		binary.LittleEndian.PutUint64(data[16+8*i:], arg)
+	}
+	var acc uint32
+	for pc := 0; pc < len(program); pc++ {
+		in := program[pc]
+		var truth bool
+		switch in.Code {
+		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
+			acc = binary.LittleEndian.Uint32(data[in.K:])
+			continue
+		case unix.BPF_RET | unix.BPF_K:
+			return in.K
+		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
+			truth = acc >= in.K
+		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
+			truth = acc == in.K
+		case unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K:
+			truth = acc&in.K != 0
+		default:
+			t.Fatalf("instruction %d has the code %#x", pc, in.Code)
+		}
+		if truth {
+			pc += int(in.Jt)
+		} else {
+			pc += int(in.Jf)
+		}
+	}
+	t.Fatal("the program runs off its end")
+	return 0
+}
+
+func filter(t *testing.T) []unix.SockFilter {
+	t.Helper()
+	program, err := Filter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+func TestEveryNumberGetsItsVerdict(t *testing.T) {
+	program, table := filter(t), verdicts()
+	t.Logf("%d instructions for %d spans", len(program), len(spans(table)))
+	for nr := range uint32(2048) {
+		want, known := table[nr]
+		if !known {
+			want = int(enosys)
+		}
+		if want < 0 {
+			continue // a check: see below
+		}
+		if got := evaluate(t, program, auditArch, nr); got != uint32(want) {
+			t.Errorf("system call %d gets %#x, not %#x", nr, got, want)
+		}
+	}
+}
+
+func TestChecks(t *testing.T) {
+	program := filter(t)
+	for _, c := range []struct {
+		name string
+		nr   uint32
+		args []uint64
+		want uint32
+	}{
+		{"fork by clone", unix.SYS_CLONE, []uint64{uint64(unix.SIGCHLD)}, allow},
+		{"a thread", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND}, allow},
+		{"a user namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, eperm},
+		{"a net namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWNET}, eperm},
+		{"clone3", unix.SYS_CLONE3, nil, enosys},
+		{"unix socket", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, allow},
+		{"family with rubbish above", unix.SYS_SOCKET, []uint64{1<<32 | unix.AF_PACKET}, noFamily},
+		{"route netlink", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow},
+		{"netfilter netlink", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, noFamily},
+		{"vsock", unix.SYS_SOCKET, []uint64{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, noFamily},
+		{"crypto", unix.SYS_SOCKET, []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET, 0}, noFamily},
+		{"window size", unix.SYS_IOCTL, []uint64{0, unix.TIOCGWINSZ}, allow},
+		{"type into the terminal", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, eperm},
+		{"the same with rubbish above", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
+		{"query the personality", unix.SYS_PERSONALITY, []uint64{query}, allow},
+		{"another personality", unix.SYS_PERSONALITY, []uint64{0x0400000}, eperm},
+	} {
+		if got := evaluate(t, program, auditArch, c.nr, c.args...); got != c.want {
+			t.Errorf("%s gets %#x, not %#x", c.name, got, c.want)
+		}
+	}
+}
+
+func TestOtherArchitecturesAndABIs(t *testing.T) {
+	program := filter(t)
+	if got := evaluate(t, program, unix.AUDIT_ARCH_I386, 1); got != kill {
+		t.Errorf("a 32-bit system call gets %#x", got)
+	}
+	for _, nr := range []uint32{x32Bit, x32Bit | unix.SYS_READ, x32Bit | unix.SYS_MOUNT, 1 << 31, ^uint32(0)} {
+		if got := evaluate(t, program, auditArch, nr); got != enosys {
+			t.Errorf("number %#x gets %#x", nr, got)
+		}
+	}
+}
+
+func TestNothingIsBothAllowedAndRefused(t *testing.T) {
+	seen := map[uint32]string{}
+	note := func(nr uint32, list string) {
+		if before, twice := seen[nr]; twice {
+			t.Errorf("system call %d is %s and %s", nr, before, list)
+		}
+		seen[nr] = list
+	}
+	for _, nr := range append(append([]uint32{}, allowed...), archAllowed...) {
+		note(nr, "allowed")
+	}
+	for _, r := range Refusals() {
+		note(r.Nr, "refused")
+		if r.Why == "" || r.Name == "" {
+			t.Errorf("system call %d is refused without a reason or name", r.Nr)
+		}
+	}
+	for _, c := range Checks() {
+		note(c.Nr, "checked")
+	}
+}

@@ -1,0 +1,7 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+const auditArch = unix.AUDIT_ARCH_AARCH64
+
+var archRefusals []Refusal

@@ -1,0 +1,286 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxSteps     = 256
+	controlSize  = 256
+	stepSize     = 80
+	stepsSize    = maxSteps * stepSize
+	defaultArena = 40 << 10
+	maxArena     = 8 << 20
+)
+
+// Flags of a step, as the assembly reads them.
+const (
+	mayFail = 1 << iota // an error does not end the script
+	branch              // a clone: its child goes on at the step in dst
+)
+
+// step is one system call. Its layout is known to the assembly.
+type step struct {
+	nr    uintptr
+	args  [6]uintptr
+	flags uintptr
+	dst   uintptr // where the result is stored too, or 0; for branch, where the child goes on
+	res   int64
+}
+
+// cloneArgs is the kernel's struct clone_args, up to the field cgroup.
+type cloneArgs struct {
+	flags, pidfd, childTid, parentTid, exitSignal, stack, stackSize, tls, setTid, setTidSize, cgroup uint64
+}
+
+// control is the head of a script's memory. Its layout is known to the assembly.
+type control struct {
+	all, old   uint64    // 0: signal masks around the clone
+	clone      cloneArgs // 16
+	failedStep int64     // 104: address of the step that failed, or 0
+	failedErr  int64     // 112: its negative errno
+	noSignals  uint64    // 120: an empty signal set, for the script's last steps
+	living     uint32    // 128: cleared by the kernel when the child has left our memory
+	pidfd      int32     // 132
+	nested     cloneArgs // 136: for a clone made by the script itself
+	branch     uint32    // 224: as living, for the child of that clone
+}
+
+// Script is a list of system calls in memory that the garbage collector does
+// not know. Use it for one Start, then Free it.
+type Script struct {
+	memory []byte
+	count  int
+	used   int // of the arena
+	full   error
+	// branched is the step of Branch, if there is one.
+	branched *Step
+}
+
+var scripts = sync.Pool{New: func() any {
+	s, err := mapScript(defaultArena)
+	if err != nil {
+		return err
+	}
+	return s
+}}
+
+// NewScript makes an empty script with room for about size bytes of arguments.
+func NewScript(size int) (*Script, error) {
+	if size > maxArena {
+		return nil, fmt.Errorf("spawn: arguments of %d bytes are over %d: %w", size, maxArena, unix.E2BIG)
+	}
+	if size > defaultArena {
+		return mapScript(size)
+	}
+	switch got := scripts.Get().(type) {
+	case *Script:
+		got.reset()
+		return got, nil
+	case error:
+		return nil, got
+	}
+	return nil, errors.New("spawn: impossible pool content")
+}
+
+func mapScript(arena int) (*Script, error) {
+	memory, err := unix.Mmap(-1, 0, controlSize+stepsSize+arena, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: map a script: %w", err)
+	}
+	s := &Script{memory: memory}
+	s.reset()
+	return s, nil
+}
+
+// Free gives the memory back. The script's child must have left it: Start sees
+// to that before it returns.
+func (s *Script) Free() error {
+	if len(s.memory) == controlSize+stepsSize+defaultArena {
+		scripts.Put(s)
+		return nil
+	}
+	memory := s.memory
+	s.memory = nil
+	return unix.Munmap(memory)
+}
+
+func (s *Script) reset() {
+	s.count, s.used, s.full, s.branched = 0, 0, nil, nil
+	*s.control() = control{all: ^uint64(0)}
+}
+
+func (s *Script) control() *control { return (*control)(unsafe.Pointer(&s.memory[0])) }
+
+func (s *Script) step(i int) *step {
+	return (*step)(unsafe.Pointer(&s.memory[controlSize+i*stepSize]))
+}
+
+func (s *Script) base() uintptr { return uintptr(unsafe.Pointer(&s.memory[0])) }
+
+// Step is a handle on one step of a script.
+type Step struct {
+	script *Script
+	index  int
+}
+
+// Call appends a system call. Arguments are numbers or addresses that String,
+// Bytes and Strings gave.
+func (s *Script) Call(nr uintptr, args ...uintptr) Step {
+	if s.count == maxSteps {
+		s.full = fmt.Errorf("spawn: a script has at most %d steps", maxSteps)
+		s.count--
+	}
+	st := s.step(s.count)
+	*st = step{nr: nr}
+	copy(st.args[:], args)
+	s.count++
+	return Step{s, s.count - 1}
+}
+
+// Len is how many steps there are.
+func (s *Script) Len() int { return s.count }
+
+// MayFail lets the script go on if the call fails.
+func (st Step) MayFail() Step {
+	st.script.step(st.index).flags |= mayFail
+	return st
+}
+
+// Into stores the call's result as argument arg of a later step too.
+func (st Step) Into(later Step, arg int) Step {
+	st.script.step(st.index).dst = uintptr(unsafe.Pointer(&later.script.step(later.index).args[arg]))
+	return st
+}
+
+// IntoAddress stores the 64-bit result at an address that Bytes gave.
+func (st Step) IntoAddress(address uintptr) Step {
+	st.script.step(st.index).dst = address
+	return st
+}
+
+// Result is what the call returned, once the child has made it.
+func (st Step) Result() int64 {
+	return atomic.LoadInt64(&st.script.step(st.index).res)
+}
+
+// Branch appends a clone3 whose child shares our memory, has the same parent as
+// the process that walks the script, and goes on at the step that Land marks.
+// The cloning process goes on with the next step, and must end by Exit. The
+// child, not the cloning process, is then what Start gives.
+func (s *Script) Branch(flags uint64) Step {
+	c := s.control()
+	c.branch = 1
+	c.nested = cloneArgs{flags: flags | unix.CLONE_VM | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID, childTid: address(&c.branch)}
+	at := s.Call(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.nested)), unsafe.Sizeof(c.nested))
+	s.step(at.index).flags |= branch
+	s.branched = &at
+	return at
+}
+
+// Land makes the child of clone go on at the next step to be appended.
+func (s *Script) Land(clone Step) {
+	s.step(clone.index).dst = s.base() + controlSize + uintptr(s.count)*stepSize
+}
+
+// Exit appends the end of a process that has branched.
+func (s *Script) Exit() { s.Call(unix.SYS_EXIT_GROUP, 0) }
+
+func (s *Script) alloc(n int) []byte {
+	n = (n + 7) &^ 7
+	start := controlSize + stepsSize + s.used
+	if start+n > len(s.memory) {
+		s.full = fmt.Errorf("spawn: the script's arguments do not fit %d bytes: %w", len(s.memory)-controlSize-stepsSize, unix.E2BIG)
+		return make([]byte, n)
+	}
+	s.used += n
+	return s.memory[start : start+n : start+n]
+}
+
+// Bytes reserves n zeroed bytes and gives their address.
+func (s *Script) Bytes(n int) (uintptr, []byte) {
+	mem := s.alloc(n)
+	clear(mem)
+	return uintptr(unsafe.Pointer(&mem[0])), mem[:n]
+}
+
+// String puts a string, zero-terminated, into the script.
+func (s *Script) String(text string) uintptr {
+	mem := s.alloc(len(text) + 1)
+	copy(mem, text)
+	clear(mem[len(text):])
+	return uintptr(unsafe.Pointer(&mem[0]))
+}
+
+// Strings puts a zero-terminated list of strings (argv, environment) into the
+// script.
+func (s *Script) Strings(list []string) uintptr {
+	address, mem := s.Bytes(8 * (len(list) + 1))
+	for i, text := range list {
+		*(*uintptr)(unsafe.Pointer(&mem[8*i])) = s.String(text)
+	}
+	return address
+}
+
+// Size is an upper bound of what Strings needs for a list.
+func Size(list []string) int {
+	n := 8
+	for _, text := range list {
+		n += 8 + len(text) + 8
+	}
+	return n
+}
+
+// NoSignals is the address of an empty signal set.
+func (s *Script) NoSignals() uintptr { return uintptr(unsafe.Pointer(&s.control().noSignals)) }
+
+// Word is a 32-bit word that a script's child can wait for (futex) and the
+// parent can set; it lives as long as its script.
+type Word struct{ address *uint32 }
+
+// Word reserves a word, initially zero.
+func (s *Script) Word() Word {
+	_, mem := s.Bytes(8)
+	return Word{(*uint32)(unsafe.Pointer(&mem[0]))}
+}
+
+// Wait appends a wait until the word is set. Signals are masked in the child, so
+// nothing but Set ends it; a word that is set already ends it at once (EAGAIN).
+func (s *Script) Wait(w Word) Step {
+	return s.Call(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w.address)), futexWait, 0, 0).MayFail()
+}
+
+// Set lets the child go on.
+func (w Word) Set() {
+	atomic.StoreUint32(w.address, 1)
+	futexWake(w.address)
+}
+
+// Failure says which step of a script failed.
+type Failure struct {
+	// Step is the failed call as Explain prints it.
+	Step  string
+	Errno syscall.Errno
+}
+
+func (f *Failure) Error() string { return f.Step + ": " + f.Errno.Error() }
+
+// Unwrap gives the errno.
+func (f *Failure) Unwrap() error { return f.Errno }
+
+func (s *Script) failure() error {
+	c := s.control()
+	at := atomic.LoadInt64(&c.failedStep)
+	if at == 0 {
+		return nil
+	}
+	index := (int(at) - int(s.base()) - controlSize) / stepSize
+	return &Failure{Step: s.explainStep(index), Errno: syscall.Errno(-c.failedErr)}
+}

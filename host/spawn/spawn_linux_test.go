@@ -1,0 +1,317 @@
+package spawn
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestLayoutsMatchTheAssembly(t *testing.T) {
+	var c control
+	for _, field := range []struct {
+		name      string
+		got, want uintptr
+	}{
+		{"clone", unsafe.Offsetof(c.clone), 16},
+		{"failedStep", unsafe.Offsetof(c.failedStep), 104},
+		{"failedErr", unsafe.Offsetof(c.failedErr), 112},
+		{"step size", unsafe.Sizeof(step{}), stepSize},
+		{"step.args", unsafe.Offsetof(step{}.args), 8},
+		{"step.flags", unsafe.Offsetof(step{}.flags), 56},
+		{"step.dst", unsafe.Offsetof(step{}.dst), 64},
+		{"step.res", unsafe.Offsetof(step{}.res), 72},
+		{"clone_args", unsafe.Sizeof(cloneArgs{}), 88},
+		{"siginfo", unsafe.Sizeof(childInfo{}), 128},
+	} {
+		if field.got != field.want {
+			t.Errorf("%s is at or of %d, the assembly or the kernel says %d", field.name, field.got, field.want)
+		}
+	}
+	if size := unsafe.Sizeof(c); size > controlSize {
+		t.Errorf("the control block has %d bytes, over %d", size, controlSize)
+	}
+}
+
+func newScript(t *testing.T) *Script {
+	t.Helper()
+	s, err := NewScript(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Free() })
+	return s
+}
+
+func execute(s *Script, argv ...string) {
+	s.Call(unix.SYS_CLOSE_RANGE, 3, ^uintptr(0)&0xffffffff, unix.CLOSE_RANGE_CLOEXEC)
+	s.Call(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, s.NoSignals(), 0, 8)
+	s.Call(unix.SYS_EXECVE, s.String(argv[0]), s.Strings(argv), s.Strings([]string{"A=b"}))
+}
+
+func startAndAwait(t *testing.T, s *Script, flags uint64) (*Process, error) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	started, err := s.Start(flags, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started.Await()
+}
+
+func TestRunsAProgram(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	s := newScript(t)
+	s.Call(unix.SYS_DUP3, write.Fd(), 1, 0)
+	execute(s, "/bin/sh", "-c", "echo $A $0 $1; exit 7", "x", "y z")
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	out, _ := io.ReadAll(read)
+	status, err := p.Wait()
+	if err != nil || string(out) != "b x y z\n" || status.Code != 7 || status.Signal != 0 {
+		t.Fatalf("out %q, status %+v, err %v", out, status, err)
+	}
+	if again, err := p.Wait(); again != status || err != nil {
+		t.Errorf("a second Wait says %+v, %v", again, err)
+	}
+	if err := p.Signal(syscall.SIGTERM); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a signal to a reaped process: %v", err)
+	}
+}
+
+func TestSaysWhichStepFailed(t *testing.T) {
+	s := newScript(t)
+	s.Call(unix.SYS_CHDIR, s.String("/nowhere/at/all")).MayFail()
+	s.Call(unix.SYS_CHDIR, s.String("/does/not/exist"))
+	execute(s, "/bin/true")
+	_, err := startAndAwait(t, s, 0)
+	var failure *Failure
+	if !errors.As(err, &failure) || failure.Errno != unix.ENOENT || failure.Step != `chdir("/does/not/exist")` {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestResultsFlowIntoLaterSteps(t *testing.T) {
+	path := t.TempDir() + "/out"
+	s := newScript(t)
+	open := s.Call(unix.SYS_OPENAT, ^uintptr(99), s.String(path), unix.O_CREAT|unix.O_WRONLY, 0o600)
+	write := s.Call(unix.SYS_WRITE, 0, s.String("hello"), 5)
+	open.Into(write, 0)
+	execute(s, "/bin/true")
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	if got, _ := os.ReadFile(path); string(got) != "hello" {
+		t.Errorf("the file holds %q", got)
+	}
+	if write.Result() != 5 {
+		t.Errorf("write returned %d", write.Result())
+	}
+}
+
+func TestWaitsForAWord(t *testing.T) {
+	s := newScript(t)
+	word := s.Word()
+	s.Wait(word)
+	pid := s.Call(unix.SYS_GETPID)
+	execute(s, "/bin/true")
+	started, err := s.Start(0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid.Result() != 0 {
+		t.Error("the child did not wait")
+	}
+	word.Set()
+	p, err := started.Await()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pid.Result(); got != int64(p.Pid()) {
+		t.Errorf("getpid gave %d in the child, clone %d here", got, p.Pid())
+	}
+	p.Wait()
+}
+
+func TestBranchGivesTheSecondProcess(t *testing.T) {
+	s := newScript(t)
+	clone := s.Branch(0)
+	s.Exit()
+	s.Land(clone)
+	execute(s, "/bin/sh", "-c", "exit 9")
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := p.Wait(); err != nil || status.Code != 9 {
+		t.Errorf("status %+v, err %v", status, err)
+	}
+}
+
+func TestBranchFailureIsReported(t *testing.T) {
+	s := newScript(t)
+	clone := s.Branch(0)
+	s.Exit()
+	s.Land(clone)
+	execute(s, "/no/such/program")
+	if _, err := startAndAwait(t, s, 0); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestKilledIsASignal(t *testing.T) {
+	s := newScript(t)
+	execute(s, "/bin/sleep", "60")
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := p.Wait(); status.Signal != syscall.SIGTERM {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestArgumentsThatDoNotFit(t *testing.T) {
+	s := newScript(t)
+	execute(s, "/bin/true", strings.Repeat("x", defaultArena))
+	if _, err := s.Start(0, -1); !errors.Is(err, unix.E2BIG) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := NewScript(maxArena + 1); !errors.Is(err, unix.E2BIG) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTooManySteps(t *testing.T) {
+	s := newScript(t)
+	for range maxSteps + 1 {
+		s.Call(unix.SYS_GETPID)
+	}
+	if _, err := s.Start(0, -1); err == nil {
+		t.Error("a script of too many steps started")
+	}
+}
+
+func TestPauseProgramIsSealedAndSleeps(t *testing.T) {
+	file, err := Pause()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := file.Stat(); info.Size() > 200 {
+		t.Errorf("%d bytes", info.Size())
+	}
+	if _, err := file.WriteAt([]byte{1}, 0); err == nil {
+		t.Error("the sealed program was written to")
+	}
+	s := newScript(t)
+	s.Call(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, s.NoSignals(), 0, 8)
+	s.Call(unix.SYS_EXECVEAT, file.Fd(), s.String(""), s.Strings([]string{"init"}), s.Strings(nil), unix.AT_EMPTY_PATH)
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.Pid()))
+	if err != nil || len(stat) == 0 {
+		t.Errorf("it does not live: %q, %v", stat, err)
+	}
+	p.Signal(syscall.SIGKILL)
+	if status, _ := p.Wait(); status.Signal != syscall.SIGKILL {
+		t.Errorf("it ended by itself: %+v", status)
+	}
+}
+
+func TestExplainPrintsWhatRuns(t *testing.T) {
+	s := newScript(t)
+	s.Call(unix.SYS_MOUNT, s.String("tmpfs"), s.String("/t"), s.String("tmpfs"), 6, s.String("size=1m"))
+	s.Call(unix.SYS_SETSID).MayFail()
+	execute(s, "/bin/echo", "a b")
+	var out bytes.Buffer
+	if err := s.Explain(&out, 0, s.Len()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`mount("tmpfs", "/t", "tmpfs", 0x6, "size=1m")`, "setsid() ?", `execve("/bin/echo", ["/bin/echo" "a b"], ["A=b"])`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestConcurrentWithEverythingElse spawns while the garbage collector runs and
+// os/exec starts programs of its own: the child must never see a moved stack or
+// a foreign signal, and neither side may lose the other's children.
+func TestConcurrentWithEverythingElse(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				s, err := NewScript(0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				execute(s, "/bin/true")
+				p, err := startAndAwait(t, s, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if status, err := p.Wait(); err != nil || status != (Status{MaxRSS: status.MaxRSS, CPU: status.CPU}) {
+					t.Errorf("status %+v, err %v", status, err)
+				}
+				s.Free()
+			}
+		})
+		wg.Go(func() {
+			for range 20 {
+				if err := exec.Command("/bin/true").Run(); err != nil {
+					t.Error(err)
+				}
+				runtime.GC()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkSpawn(b *testing.B) {
+	for b.Loop() {
+		s, err := NewScript(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		execute(s, "/bin/true")
+		started, err := s.Start(0, -1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p, err := started.Await()
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Wait()
+		s.Free()
+	}
+}

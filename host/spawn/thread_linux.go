@@ -1,0 +1,54 @@
+package spawn
+
+import (
+	"errors"
+	"runtime"
+)
+
+// Thread is an operating system thread that runs functions one after another
+// and lives as long as the program. Children are cloned on such threads because
+// a parent-death signal follows the thread that cloned, and because a thread can
+// stand in namespaces of its own for its children to inherit.
+type Thread struct {
+	work chan func()
+}
+
+// NewThread starts a thread; setup runs on it first.
+func NewThread(setup func() error) (*Thread, error) {
+	t := &Thread{work: make(chan func())}
+	ready := make(chan error)
+	go t.run(setup, ready)
+	if err := <-ready; err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// run never unlocks: a thread whose namespaces were changed must not go back to
+// Go's scheduler, which would run other goroutines in them.
+func (t *Thread) run(setup func() error, ready chan<- error) {
+	runtime.LockOSThread()
+	err := setup()
+	ready <- err
+	if err != nil {
+		return
+	}
+	for fn := range t.work {
+		fn()
+	}
+}
+
+// Do runs fn on the thread and waits for it.
+func (t *Thread) Do(fn func() error) error {
+	err := errors.New("spawn: the thread's function ended its goroutine")
+	done := make(chan struct{})
+	t.work <- func() {
+		defer close(done)
+		err = fn()
+	}
+	<-done
+	return err
+}
+
+// Close ends the thread. Children that asked for a parent-death signal get it.
+func (t *Thread) Close() { close(t.work) }
