@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"aether/host/kernel"
+)
+
+func someHost(userns kernel.State) func(context.Context) []kernel.Facility {
+	return func(context.Context) []kernel.Facility {
+		found := []kernel.Facility{
+			{Name: "seccomp", State: kernel.OK, Required: true, Detail: "filters"},
+			{Name: "kvm", State: kernel.Limited, Detail: "there, but\nunable to run any ordinary guest at all", Cost: "no machines", Remedy: "another host"},
+			{Name: "landlock", State: kernel.Missing, Detail: "not offered", Cost: "a layer"},
+			{Name: "user namespaces", State: userns, Required: true, Detail: "usable"},
+		}
+		if userns != kernel.OK {
+			found[3].Cost = "everything"
+		}
+		return found
+	}
+}
+
+func doctor(t *testing.T, survey func(context.Context) []kernel.Facility, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := doctorWith(survey)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{}, args...))
+	cmd.SetOut(&stdout)
+	status := report(&stderr, cmd.ExecuteContext(t.Context()))
+	return outcome{stdout.String(), stderr.String(), status}
+}
+
+func TestDoctorTable(t *testing.T) {
+	want := `   facility         found
+✓  seccomp          filters
+!  kvm              there, but unable to run any ordinary guest at all
+                    costs: no machines
+                    mends: another host
+✗  landlock         not offered
+                    costs: a layer
+✓  user namespaces  usable
+
+The built-in engine can run on this host. Gaps: 2.
+`
+	if got := doctor(t, someHost(kernel.OK)); got != (outcome{want, "", 0}) {
+		t.Errorf("status %d, %q\ngot\n%s\nwant\n%s", got.status, got.stderr, got.stdout, want)
+	}
+}
+
+func TestDoctorFailsWhereTheEngineCannotRun(t *testing.T) {
+	got := doctor(t, someHost(kernel.Missing))
+	if got.status != 1 || got.stderr != "" || !strings.HasSuffix(got.stdout, "cannot run on this host.\n") {
+		t.Errorf("status %d, %q\n%s", got.status, got.stderr, got.stdout)
+	}
+	// What is there in part is enough.
+	if got := doctor(t, someHost(kernel.Limited)); got.status != 0 {
+		t.Errorf("limited: status %d", got.status)
+	}
+}
+
+func TestDoctorFitsTheTerminal(t *testing.T) {
+	d := diagnosis{Facilities: someHost(kernel.Missing)(t.Context())}
+	for line := range strings.Lines(d.table(50).render(screen{width: 50})) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 50 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	coloured := d.table(0).render(screen{colour: true})
+	for _, want := range []string{"\x1b[32m✓", "\x1b[33m!", "\x1b[33m✗", "\x1b[31m✗"} {
+		if !strings.Contains(coloured, want) {
+			t.Errorf("no %q in\n%s", want, coloured)
+		}
+	}
+}
+
+// On whatever host this runs, status and answer agree, and every gap says what
+// it costs.
+func TestDoctorOfThisHost(t *testing.T) {
+	got := doctor(t, kernel.Survey, "--json")
+	var d diagnosis
+	if err := json.Unmarshal([]byte(got.stdout), &d); err != nil {
+		t.Fatalf("%v\n%s", err, got.stdout)
+	}
+	if d.Usable != (got.status == 0) || len(d.Facilities) == 0 {
+		t.Errorf("usable %v, status %d, %d facilities", d.Usable, got.status, len(d.Facilities))
+	}
+	for _, f := range d.Facilities {
+		if (f.State == kernel.OK) != (f.Cost == "") || f.Detail == "" || f.Name == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorTakesNoArguments(t *testing.T) {
+	if got := doctor(t, someHost(kernel.OK), "please"); got.status != 2 || got.stdout != "" {
+		t.Errorf("status %d, %q", got.status, got.stdout)
+	}
+}

@@ -1,0 +1,257 @@
+package cgroup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"aether/sandbox"
+)
+
+// ready starts a command and waits for its first line of output.
+func ready(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("no first line: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// population waits until the group has settled at a number of processes.
+func population(t *testing.T, g *Group, want int64) {
+	t.Helper()
+	var n int64
+	for range 200 {
+		if n = *stats(t, g).Processes; n == want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%d processes, want %d", n, want)
+}
+
+func TestKillEndsDaemons(t *testing.T) { onEachLayout(t, killEndsDaemons) }
+
+func killEndsDaemons(t *testing.T, o *Owner) {
+	for name, kill := range map[string]func(*Group) error{
+		"at once": func(g *Group) error { return g.Kill(context.Background()) },
+		"one by one": func(g *Group) error {
+			n := g.controlNode()
+			return n.killEach(context.Background())
+		},
+		"without freezer": func(g *Group) error {
+			n, _ := g.with(Pids)
+			return n.killEach(context.Background())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := group(t, o, Limits{})
+			cmd := play(t, g, "daemons")
+			ready(t, cmd)
+			if n := *stats(t, g).Processes; n < 6 {
+				t.Fatalf("only %d processes", n)
+			}
+			if err := kill(g); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Remove(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Stats(); sandbox.ClassOf(err) != sandbox.NotFound {
+				t.Errorf("stats of a removed group: %v", err)
+			}
+		})
+	}
+}
+
+func TestSubKillsOneCommandOnly(t *testing.T) { onEachLayout(t, subKillsOneCommandOnly) }
+
+func subKillsOneCommandOnly(t *testing.T, o *Owner) {
+	g := group(t, o, Limits{})
+	sub, err := g.Sub("c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := play(t, sub, "daemons")
+	ready(t, first)
+	second, err := command(g, "/bin/sleep", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end(t, sub)
+	first.Wait()
+	population(t, g, 1)
+	if err := second.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the other command is gone: %v", err)
+	}
+	if _, err := sub.Sub("deeper"); sandbox.ClassOf(err) != sandbox.Unsupported {
+		t.Errorf("a sub of a sub: %v", err)
+	}
+	end(t, g)
+	second.Wait()
+}
+
+func TestFreezeStopsTheClock(t *testing.T) { onEachLayout(t, freezeStopsTheClock) }
+
+func freezeStopsTheClock(t *testing.T, o *Owner) {
+	g := group(t, o, Limits{})
+	cmd := play(t, g, "burn")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if err := g.Freeze(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	before := *stats(t, g).CPUTime
+	time.Sleep(200 * time.Millisecond)
+	if used := *stats(t, g).CPUTime - before; used > 20*time.Millisecond {
+		t.Errorf("a frozen group used %v", used)
+	}
+	if err := g.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRemoveOfABusyGroup(t *testing.T) { onEachLayout(t, removeOfABusyGroup) }
+
+func removeOfABusyGroup(t *testing.T, o *Owner) {
+	g := group(t, o, Limits{})
+	cmd, err := command(g, "/bin/sleep", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	population(t, g, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := g.Remove(ctx); sandbox.ClassOf(err) != sandbox.Timeout {
+		t.Errorf("removing a busy group: %v", err)
+	}
+	// The group stays usable, and removal waits for a process that ends.
+	time.AfterFunc(100*time.Millisecond, func() { cmd.Process.Kill(); cmd.Wait() })
+	if err := g.Remove(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCreateRefusesNames(t *testing.T) {
+	o := owner(t)
+	for _, name := range []string{"", "../x", "a/b", "cgroup.procs", "A", strings.Repeat("a", 200)} {
+		if _, err := o.Create(name); sandbox.ClassOf(err) != sandbox.Invalid {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := o.Create("twice"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Create("twice"); sandbox.ClassOf(err) != sandbox.Conflict {
+		t.Errorf("a second one: %v", err)
+	}
+}
+
+func TestReapAfterSIGKILL(t *testing.T) {
+	owner(t) // skips where groups cannot be made
+	run := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(self, run)
+	program.Env = append(os.Environ(), roleVariable+"=own")
+	line := strings.Fields(ready(t, program))
+	pid, err := strconv.Atoi(line[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if n, err := Reap(context.Background(), run); n != 0 || err != nil {
+		t.Fatalf("with a living program: %d, %v", n, err)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("reap touched a living program's process: %v", err)
+	}
+	program.Process.Kill()
+	program.Wait()
+	if n, err := Reap(context.Background(), run); n != 1 || err != nil {
+		t.Fatalf("after its death: %d, %v", n, err)
+	}
+	for _, dir := range line[1:] {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	if n, err := Reap(context.Background(), run); n != 0 || err != nil {
+		t.Errorf("once more: %d, %v", n, err)
+	}
+}
+
+func TestReapRefusesForeignRecords(t *testing.T) {
+	run, victim := t.TempDir(), t.TempDir()
+	name := prefix + strings.Repeat("0", 32)
+	for _, dir := range []string{victim, victim + "/" + name} {
+		os.Mkdir(victim+"/"+name, 0o755)
+		if err := os.WriteFile(run+"/"+name+lockSuffix, []byte(dir+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := Reap(context.Background(), run); n != 0 || err == nil {
+			t.Errorf("a record of %s: %d, %v", dir, n, err)
+		}
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// A pool makes, leases and drops groups from many goroutines at once.
+func TestManyGroupsAtOnce(t *testing.T) {
+	o := owner(t)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 20 {
+				if err := life(o, fmt.Sprintf("w%d-%d", worker, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func life(o *Owner, name string) error {
+	g, err := o.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err := g.Attach(true); err != nil {
+		return err
+	}
+	return errors.Join(g.Set(Limits{Memory: 1 << 26, CPUs: 0.5, Pids: 7}), g.Kill(context.Background()), g.Remove(context.Background()))
+}

@@ -1,0 +1,123 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+
+	"aether/sandbox"
+)
+
+// Owner is the parent of all groups of one running program: one directory in
+// each tree, and a locked file that tells Reap of other programs that it lives.
+type Owner struct {
+	host  *Hierarchy
+	name  string
+	lock  *os.File
+	roots []node // one for each tree of host
+}
+
+// Own makes the program's parent groups. runDir holds the lock files of all
+// programs that may reap each other; it has to exist. The result is Unavailable
+// where no groups can be made at all.
+func (h *Hierarchy) Own(runDir string) (*Owner, error) {
+	if len(h.trees) == 0 {
+		return nil, h.Missing(Memory)
+	}
+	lock, id, err := newLock(runDir)
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: lock in %s: %w", runDir, err)
+	}
+	o := &Owner{host: h, lock: lock, name: prefix + id}
+	if err := o.build(); err != nil {
+		return nil, errors.Join(err, o.Close(context.Background()))
+	}
+	return o, nil
+}
+
+// build records what will exist before any of it does, so that a program killed
+// in between is reaped whole.
+func (o *Owner) build() error {
+	if err := writeRecord(o.lock, o.host.trees, o.name); err != nil {
+		return fmt.Errorf("cgroup: record: %w", err)
+	}
+	for _, t := range o.host.trees {
+		fd, err := buildRoot(t, o.name)
+		if err != nil {
+			return creation(path.Join(t.base, o.name), err)
+		}
+		o.roots = append(o.roots, node{fd, "."})
+	}
+	return nil
+}
+
+func buildRoot(t tree, name string) (int, error) {
+	dir := path.Join(t.base, name)
+	if err := unix.Mkdir(dir, 0o755); err != nil {
+		return -1, err
+	}
+	if t.unified && t.holds != 0 {
+		if err := giveControllers(t, name); err != nil {
+			return -1, errors.Join(err, unix.Rmdir(dir))
+		}
+	}
+	return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+}
+
+var groupName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
+
+// Create makes an empty group without limits. Errors: Invalid for a name that
+// is none, Conflict for one that exists, Exhausted where the host has no room.
+func (o *Owner) Create(name string) (*Group, error) {
+	if !groupName.MatchString(name) {
+		return nil, sandbox.Invalidf("name", "%.80q must be lower-case letters, digits and dashes, at most 128", name)
+	}
+	g := &Group{owner: o, name: name, nodes: make([]node, len(o.roots))}
+	for i, root := range o.roots {
+		g.nodes[i] = node{root.dir, name}
+		if err := g.nodes[i].mkdir(); err != nil {
+			return nil, errors.Join(creation(name, err), removeAll(context.Background(), g.nodes[:i]))
+		}
+	}
+	return g, nil
+}
+
+// creation explains why a directory could not be made.
+func creation(name string, err error) error {
+	e := &sandbox.Error{Op: "cgroup: create " + name, Err: err}
+	switch {
+	case errors.Is(err, unix.EEXIST):
+		e.Class, e.Reason = sandbox.Conflict, "the group exists"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
+		e.Class, e.Reason, e.Remedy = sandbox.Unavailable, "this user may not make groups", remedyDelegate
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EAGAIN):
+		e.Class, e.Reason, e.Retry = sandbox.Exhausted, "the host has no room for another group", true
+	}
+	return e
+}
+
+// Close kills what is left in the program's groups and removes them and the
+// lock. After an error the next Reap goes on.
+func (o *Owner) Close(ctx context.Context) error {
+	groups, err := recorded(o.lock)
+	if err == nil {
+		err = endAll(ctx, groups)
+	}
+	for _, root := range o.roots {
+		err = errors.Join(err, unix.Close(root.dir))
+	}
+	for _, t := range o.host.trees {
+		if t.crowded && err == nil {
+			err = stepBack(t, o.name)
+		}
+	}
+	if err == nil {
+		err = os.Remove(o.lock.Name())
+	}
+	return errors.Join(err, o.lock.Close())
+}

@@ -1,0 +1,34 @@
+package kernel
+
+// State says how much of a facility there is.
+type State string
+
+const (
+	OK      State = "ok"
+	Limited State = "limited" // there, but not all of it
+	Missing State = "missing"
+)
+
+// Facility is one thing that a host may offer to sandboxes.
+type Facility struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Required: without it the built-in engine cannot run at all.
+	Required bool `json:"required"`
+	// Detail is what was found.
+	Detail string `json:"detail"`
+	// Cost is what its lack costs; empty if and only if State is OK.
+	Cost string `json:"cost,omitempty"`
+	// Remedy is what would mend it, empty where nothing would.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Sufficient says whether the built-in engine can run with these facilities.
+func Sufficient(found []Facility) bool {
+	for _, f := range found {
+		if f.Required && f.State == Missing {
+			return false
+		}
+	}
+	return len(found) > 0
+}
