@@ -1,0 +1,41 @@
+//go:build unix
+
+package storedir
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"aether/sandbox"
+)
+
+// Prepare makes the directory if it is missing and refuses one that anybody but
+// the caller could change: its contents become the root of sandboxes. Others may
+// pass through it but not list it. Errors: Denied, Invalid.
+func Prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return sandbox.Invalidf("store", "%s is not a directory", dir)
+	}
+	return ownedByCaller(dir, info)
+}
+
+func ownedByCaller(dir string, info os.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("storedir: the owner of %s cannot be read", dir)
+	}
+	if int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return &sandbox.Error{Class: sandbox.Denied, Op: "storedir",
+			Reason: fmt.Sprintf("%s belongs to another user or may be written by others (uid %d, mode %v)", dir, stat.Uid, info.Mode().Perm()),
+			Remedy: "use a directory of your own with mode 0711"}
+	}
+	return nil
+}
