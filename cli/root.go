@@ -31,7 +31,8 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
 		Use:   "aether",
 		Short: "Run and judge sandboxes for agents",
 		Long:  "Aether runs fleets of short-lived sandboxes for agents on any isolation system,\nand judges those systems honestly.",
-		Example: `  aether rank
+		Example: `  aether run -- python3 -c 'print(6*7)'
+  aether rank
   aether compare aethervm firecracker --why
   aether systems`,
 		Version:           readBuild().String(),
@@ -44,8 +45,8 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
-		versionCommand(), completionCommand())
+	root.AddCommand(runCommand(drivers), rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
+		doctorCommand(), versionCommand(), completionCommand())
 	return root
 }
 

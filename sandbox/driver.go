@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"io"
 	"net"
 	"time"
 )
@@ -106,4 +107,10 @@ type Exit struct {
 // dead programs left, never what belongs to a living one, and says how much.
 type Reaper interface {
 	Reap(context.Context) (int, error)
+}
+
+// Explainer is a Driver that can print how it would set a sandbox and a command
+// in it up, down to the system calls, without doing so.
+type Explainer interface {
+	Explain(ctx context.Context, w io.Writer, spec Spec, command []string) error
 }

@@ -20,7 +20,7 @@ func TestZeroSpecIsValid(t *testing.T) {
 func fullSpec() Spec {
 	return Spec{
 		ID: "a-1", Image: HostImage, Isolation: HardwareBoundary,
-		Command:  CommandDefaults{Env: map[string]string{"PATH": "/bin", "EMPTY": ""}, WorkDir: "/work", User: "agent"},
+		Command:  CommandDefaults{Env: map[string]string{"PATH": "/bin", "EMPTY": ""}, WorkDir: "/srv", User: "agent"},
 		Limits:   Limits{MemoryBytes: MinMemory, CPUs: 1.5, Processes: 1, DiskBytes: MinDisk, DiskBacked: true},
 		Network:  Network{Mode: EgressNetwork, Allow: []string{"example.org", "192.0.2.0/24"}},
 		Mounts:   []Mount{{Source: "/src", Target: "/dst", Writable: true}},

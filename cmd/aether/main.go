@@ -7,8 +7,9 @@ import (
 	"os"
 
 	"aether/cli"
+	"aether/driver/all"
 )
 
 func main() {
-	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, nil))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Drivers()))
 }

@@ -86,7 +86,7 @@ func bornAndKilled(ctx context.Context, group *cgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	s.Wait(s.Word())
+	s.Wait(s.Word(), trialTime)
 	s.Exit()
 	started, err := s.Start(0, way.Into)
 	if err != nil {

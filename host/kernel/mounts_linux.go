@@ -87,7 +87,7 @@ func scratchUserns() (*os.File, error) {
 	}
 	mapIDs(s)
 	opened := s.Word()
-	s.Wait(opened)
+	s.Wait(opened, trialTime)
 	s.Exit()
 	started, err := s.Start(unix.CLONE_NEWUSER, -1)
 	if err != nil {

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"time"
+
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,10 @@ import (
 
 	"aether/host/spawn"
 )
+
+// trialTime bounds what a child of a trial waits for: it must not outlive a
+// parent that died.
+const trialTime = 5 * time.Second
 
 // try has a child in new namespaces make the system calls of a script, and then
 // end: the way in which the built-in engine itself makes sandboxes.

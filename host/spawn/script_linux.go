@@ -1,11 +1,13 @@
 package spawn
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -47,10 +49,12 @@ type control struct {
 	failedStep int64     // 104: address of the step that failed, or 0
 	failedErr  int64     // 112: its negative errno
 	noSignals  uint64    // 120: an empty signal set, for the script's last steps
-	living     uint32    // 128: cleared by the kernel when the child has left our memory
-	pidfd      int32     // 132
-	nested     cloneArgs // 136: for a clone made by the script itself
-	branch     uint32    // 224: as living, for the child of that clone
+	phase      uint32    // 128: see Phase; cleared by the kernel when the child has left our memory
+	_          uint32    // 132: results are stored as 64 bits
+	pidfd      int32     // 136
+	_          int32     // 140
+	nested     cloneArgs // 144: for a clone made by the script itself
+	branch     uint32    // 232: as phase, for the child of that clone
 }
 
 // Script is a list of system calls in memory that the garbage collector does
@@ -251,17 +255,54 @@ func (s *Script) Word() Word {
 	return Word{(*uint32)(unsafe.Pointer(&mem[0]))}
 }
 
-// Wait appends a wait until the word is set. Signals are masked in the child, so
-// nothing but Set ends it; a word that is set already ends it at once (EAGAIN).
-func (s *Script) Wait(w Word) Step {
-	return s.Call(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w.address)), futexWait, 0, 0).MayFail()
-}
-
 // Set lets the child go on.
 func (w Word) Set() {
 	atomic.StoreUint32(w.address, 1)
 	futexWake(w.address)
 }
+
+// Wait appends a wait until the word is set, at most for a time if that is not
+// zero. A word that is not set then ends the script: a child whose parent died
+// before it could say so must not wait for ever.
+func (s *Script) Wait(w Word, most time.Duration) {
+	var timeout uintptr
+	if most > 0 {
+		at, mem := s.Bytes(16)
+		binary.NativeEndian.PutUint64(mem, uint64(most/time.Second))
+		binary.NativeEndian.PutUint64(mem[8:], uint64(most%time.Second))
+		timeout = at
+	}
+	word := uintptr(unsafe.Pointer(w.address))
+	s.Call(unix.SYS_FUTEX, word, futexWait, 0, timeout).MayFail()
+	// Requeueing nobody succeeds if and only if the word holds the last
+	// argument: an assertion that costs no code in the child.
+	s.Call(unix.SYS_FUTEX, word, futexCmpRequeue, 0, 0, word, 1)
+}
+
+// Phase is how far a child has come that announces it.
+type Phase uint32
+
+const (
+	// Gone: it has executed its program, or ended.
+	Gone Phase = iota
+	// First and Second are the script's own marks.
+	First
+	Second
+	walking
+)
+
+// Announce appends the mark of a phase, First or Second. null must be a
+// descriptor other than the phase's number; the child's descriptor of that
+// number becomes a copy of it.
+func (s *Script) Announce(phase Phase, null uintptr) {
+	at := uintptr(unsafe.Pointer(&s.control().phase))
+	// The result of dup3 is the number that was asked for.
+	s.Call(unix.SYS_DUP3, null, uintptr(phase), 0).IntoAddress(at)
+	s.Call(unix.SYS_FUTEX, at, futexWakeOp, everyone)
+}
+
+// Err is why the script cannot be run: it has too many steps or arguments.
+func (s *Script) Err() error { return s.full }
 
 // Failure says which step of a script failed.
 type Failure struct {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -132,7 +133,7 @@ func TestResultsFlowIntoLaterSteps(t *testing.T) {
 func TestWaitsForAWord(t *testing.T) {
 	s := newScript(t)
 	word := s.Word()
-	s.Wait(word)
+	s.Wait(word, 0)
 	pid := s.Call(unix.SYS_GETPID)
 	execute(s, "/bin/true")
 	started, err := s.Start(0, -1)
@@ -151,6 +152,65 @@ func TestWaitsForAWord(t *testing.T) {
 		t.Errorf("getpid gave %d in the child, clone %d here", got, p.Pid())
 	}
 	p.Wait()
+}
+
+func TestGivesUpWaitingForAWord(t *testing.T) {
+	s := newScript(t)
+	s.Wait(s.Word(), 10*time.Millisecond)
+	execute(s, "/bin/true")
+	if _, err := startAndAwait(t, s, 0); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestStepsCanBeAddedWhileTheChildWaits is what makes processes ahead of the
+// time when it is known what they shall do.
+func TestStepsCanBeAddedWhileTheChildWaits(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	s := newScript(t)
+	word := s.Word()
+	s.Announce(First, null.Fd())
+	s.Wait(word, time.Minute)
+	started, err := s.Start(0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := started.Reached(First); err != nil {
+		t.Fatal(err)
+	}
+	s.Announce(Second, null.Fd())
+	execute(s, "/bin/sh", "-c", "exit 8")
+	if started.Released() {
+		t.Error("the child has gone on before it was told to")
+	}
+	word.Set()
+	p := started.Process()
+	if err := started.Reached(Second); err != nil && !started.Released() {
+		t.Error(err)
+	}
+	if status, err := p.Wait(); err != nil || status.Code != 8 {
+		t.Errorf("status %+v, err %v", status, err)
+	}
+	if !started.Released() {
+		t.Error("the memory of a process that has ended is not released")
+	}
+}
+
+func TestAFailureBeforeAPhaseIsReported(t *testing.T) {
+	s := newScript(t)
+	s.Call(unix.SYS_CHDIR, s.String("/does/not/exist"))
+	started, err := s.Start(0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := started.Reached(First); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("got %v", err)
+	}
+	started.Process().Wait()
 }
 
 func TestBranchGivesTheSecondProcess(t *testing.T) {
@@ -313,5 +373,24 @@ func BenchmarkSpawn(b *testing.B) {
 		}
 		p.Wait()
 		s.Free()
+	}
+}
+
+// TestThreadsAreNeverTheFirst holds what /proc/self relies on: threads change
+// their namespaces, and the first thread's are taken for the program's.
+func TestThreadsAreNeverTheFirst(t *testing.T) {
+	for range 2 * runtime.GOMAXPROCS(0) {
+		var first bool
+		thread, err := NewThread(func() error {
+			first = unix.Gettid() == unix.Getpid()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer thread.Close()
+		if first {
+			t.Fatal("a spawning thread is the program's first")
+		}
 	}
 }

@@ -11,7 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const futexWait = 0 // FUTEX_WAIT, not private: the kernel's own wake-up is not either
+// Futex operations, not private: the kernel's own wake-up is not either.
+const (
+	futexWait       = 0
+	futexWakeOp     = 1
+	futexCmpRequeue = 4
+	everyone        = 1 << 30
+)
 
 func cloneWalk(c *control) int64
 
@@ -38,11 +44,11 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 		return Started{}, s.full
 	}
 	c := s.control()
-	c.living = 1
+	c.phase = uint32(walking)
 	c.clone = cloneArgs{
 		flags:      flags | unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_CHILD_CLEARTID,
 		pidfd:      address(&c.pidfd),
-		childTid:   address(&c.living),
+		childTid:   address(&c.phase),
 		exitSignal: uint64(unix.SIGCHLD),
 	}
 	if cgroup >= 0 {
@@ -61,8 +67,8 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 // failure. The script can be freed or read (Step.Result) afterwards.
 func (s Started) Await() (*Process, error) {
 	c := s.script.control()
-	futexAwaitZero(&c.living)
-	first := &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)}
+	futexAwaitZero(&c.phase)
+	first := s.Process()
 	if s.script.branched == nil {
 		return first.unlessFailed(s.script)
 	}
@@ -78,6 +84,29 @@ func (s Started) Await() (*Process, error) {
 	}
 	return (&Process{pid: branch, pidfd: pidfdFile(pidfd)}).unlessFailed(s.script)
 }
+
+// Process is the child itself, whatever it is doing. It owns the descriptor.
+func (s Started) Process() *Process { return &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)} }
+
+// Reached waits until the child announces the phase. A child that ends before
+// is a failure; it is for the caller to reap. The script must not be freed
+// before Released.
+func (s Started) Reached(phase Phase) error {
+	word := &s.script.control().phase
+	for {
+		now := atomic.LoadUint32(word)
+		switch at := Phase(now); {
+		case at == Gone:
+			return s.script.failure()
+		case phase != Gone && at >= phase && at != walking:
+			return nil
+		}
+		futexAwait(word, now)
+	}
+}
+
+// Released says whether the child has left the script's memory.
+func (s Started) Released() bool { return atomic.LoadUint32(&s.script.control().phase) == uint32(Gone) }
 
 func (p *Process) unlessFailed(s *Script) (*Process, error) {
 	failure := s.failure()
@@ -96,12 +125,16 @@ func pidfdFile(fd int) *os.File {
 }
 
 func futexAwaitZero(word *uint32) {
-	for atomic.LoadUint32(word) != 0 {
-		syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, 1, 0, 0, 0)
+	for now := atomic.LoadUint32(word); now != 0; now = atomic.LoadUint32(word) {
+		futexAwait(word, now)
 	}
 }
 
+// futexAwait waits while the word holds a value.
+func futexAwait(word *uint32, value uint32) {
+	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), 0, 0, 0)
+}
+
 func futexWake(word *uint32) {
-	const futexWakeOp, everyone = 1, 1 << 30
 	syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, everyone, 0, 0, 0)
 }

@@ -3,6 +3,8 @@ package spawn
 import (
 	"errors"
 	"runtime"
+
+	"golang.org/x/sys/unix"
 )
 
 // Thread is an operating system thread that runs functions one after another
@@ -28,6 +30,16 @@ func NewThread(setup func() error) (*Thread, error) {
 // Go's scheduler, which would run other goroutines in them.
 func (t *Thread) run(setup func() error, ready chan<- error) {
 	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// What /proc/self shows is the first thread's: that one stays where it is.
+		// It is held until another thread is found.
+		elsewhere := make(chan error)
+		go t.run(setup, elsewhere)
+		err := <-elsewhere
+		runtime.UnlockOSThread()
+		ready <- err
+		return
+	}
 	err := setup()
 	ready <- err
 	if err != nil {

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"aether/sandbox"
+)
+
+// Exit statuses of run besides the command's own, as other launchers have them.
+const (
+	statusTimeout    = 124
+	statusFailed     = 125 // the sandbox, not the command
+	statusDenied     = 126
+	statusNotFound   = 127
+	statusSignalBase = 128
+)
+
+// runFlags are the flags of run, as typed.
+type runFlags struct {
+	isolation, driver, image, memory, disk, net string
+	workdir, user                               string
+	cpus                                        float64
+	pids                                        int64
+	timeout                                     time.Duration
+	env, mounts                                 []string
+	input, terminal, json, explain              bool
+}
+
+func runCommand(drivers []sandbox.Driver) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command in a new sandbox",
+		Long: "Run a command in a sandbox that is made for it and gone after it. Its output and exit status\n" +
+			"are the command's own: 128+n if signal n ended it, 124 if its time was over, 127 if there is\n" +
+			"no such command, 126 if it cannot be executed, and 125 if the sandbox could not be made.",
+		Example: `  aether run -- python3 -c 'print(6*7)'
+  aether run --memory 256M --cpus 0.5 --timeout 10s -- sh -c 'make test'
+  aether run --mount .:/work:ro --workdir /work -- ls
+  aether run -it -- bash
+  aether run --isolation hardware -- uname -a
+  aether run --explain -- true
+  aether run --json -- true`,
+		Args: someCommand,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, drivers, args) },
+	}
+	f.register(cmd, drivers)
+	return cmd
+}
+
+func someCommand(_ *cobra.Command, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return &sandbox.Error{Class: sandbox.Invalid, Field: "command", Reason: "none is given", Remedy: "usage: aether run [flags] -- COMMAND [ARGUMENT...]"}
+	}
+	return nil
+}
+
+func (f *runFlags) register(cmd *cobra.Command, drivers []sandbox.Driver) {
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // flags after the command are the command's
+	flags.StringVar(&f.isolation, "isolation", "", "the weakest boundary that will do: process, kernel or hardware")
+	flags.StringVar(&f.driver, "driver", "", "the system to use, instead of the best that fits")
+	flags.StringVar(&f.image, "image", sandbox.HostImage, "root file system: host, a directory, an OCI layout, a docker archive or a registry reference")
+	flags.StringVar(&f.memory, "memory", "", "memory limit, such as 512M")
+	flags.Float64Var(&f.cpus, "cpus", 0, "CPU limit, such as 1.5")
+	flags.Int64Var(&f.pids, "pids", 0, "limit on processes")
+	flags.StringVar(&f.disk, "disk", "", "limit on what is written, such as 1G")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, such as 30s")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set K=V for the command; repeatable")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "show SRC:DST[:ro|rw] of the host inside, read-only unless rw; repeatable")
+	flags.StringVarP(&f.workdir, "workdir", "w", "", "directory to start in")
+	flags.StringVarP(&f.user, "user", "u", "", "user of the image to run as")
+	flags.StringVar(&f.net, "net", "none", "network: none, or host (not isolated at all)")
+	flags.BoolVarP(&f.input, "interactive", "i", false, "pass standard input on")
+	flags.BoolVarP(&f.terminal, "tty", "t", false, "run on a terminal")
+	flags.BoolVar(&f.json, "json", false, "print exit, times, peak memory, driver and output as JSON")
+	flags.BoolVar(&f.explain, "explain", false, "print every system call of the set-up instead of running")
+	f.complete(cmd, drivers)
+}
+
+func (f *runFlags) complete(cmd *cobra.Command, drivers []sandbox.Driver) {
+	var names []string
+	for _, d := range drivers {
+		names = append(names, d.Info().Name)
+	}
+	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "net": {"none", "host"}, "driver": names} {
+		fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+		if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
+			panic(err) // the flag was registered just above
+		}
+	}
+}
+
+// spec turns the flags into what the sandbox shall be.
+func (f *runFlags) spec() (spec sandbox.Spec, err error) {
+	if spec.Isolation, err = sandbox.ParseBoundary(f.isolation); err != nil {
+		return spec, err
+	}
+	spec.Image = f.image
+	spec.Limits.CPUs, spec.Limits.Processes = f.cpus, f.pids
+	for _, size := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--memory", f.memory, &spec.Limits.MemoryBytes}, {"--disk", f.disk, &spec.Limits.DiskBytes}} {
+		if size.text == "" {
+			continue
+		}
+		if *size.to, err = parseBytes(size.flag, size.text); err != nil {
+			return spec, err
+		}
+	}
+	if spec.Command.Env, err = parseEnv(f.env); err != nil {
+		return spec, err
+	}
+	if spec.Mounts, err = parseMounts(f.mounts); err != nil {
+		return spec, err
+	}
+	spec.Command.WorkDir, spec.Command.User = f.workdir, f.user
+	switch f.net {
+	case "none":
+	case "host":
+		spec.Network.Mode = sandbox.HostNetwork
+	default:
+		return spec, unknownName("--net", f.net, []string{"none", "host"})
+	}
+	if f.timeout < 0 {
+		return spec, sandbox.Invalidf("--timeout", "%v is negative", f.timeout)
+	}
+	return spec, spec.Validate()
+}
+
+func parseEnv(list []string) (map[string]string, error) {
+	env := map[string]string{}
+	for _, entry := range list {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok {
+			return nil, sandbox.Invalidf("--env", "%.60q is not K=V", entry)
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+func parseMounts(list []string) ([]sandbox.Mount, error) {
+	var mounts []sandbox.Mount
+	for _, entry := range list {
+		parts := strings.Split(entry, ":")
+		writable := len(parts) == 3 && parts[2] == "rw"
+		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && !writable && parts[2] != "ro" {
+			return nil, sandbox.Invalidf("--mount", "%.80q is not SRC:DST, SRC:DST:ro or SRC:DST:rw", entry)
+		}
+		source, err := filepath.Abs(parts[0])
+		if err != nil {
+			return nil, &sandbox.Error{Class: sandbox.Invalid, Field: "--mount", Err: err}
+		}
+		mounts = append(mounts, sandbox.Mount{Source: source, Target: parts[1], Writable: writable})
+	}
+	return mounts, nil
+}
+
+func (f *runFlags) run(cmd *cobra.Command, drivers []sandbox.Driver, args []string) error {
+	spec, err := f.spec()
+	if err != nil {
+		return err
+	}
+	list, err := candidates(drivers, f.driver, spec.Isolation)
+	if err != nil {
+		return launchError(cmd, err)
+	}
+	if f.explain {
+		return explainSetUp(cmd, list[0], spec, args)
+	}
+	if spec.Network.Mode == sandbox.HostNetwork {
+		cmd.PrintErrln("aether: warning: --net host gives the command the host's own network, with everything that listens there")
+	}
+	err = (&session{flags: f, cmd: cmd, start: time.Now()}).run(list, spec, args)
+	return launchError(cmd, err)
+}
+
+func explainSetUp(cmd *cobra.Command, d sandbox.Driver, spec sandbox.Spec, args []string) error {
+	e, ok := d.(sandbox.Explainer)
+	if !ok {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "--explain", Reason: d.Info().Name + " cannot print how it sets a sandbox up"}
+	}
+	return e.Explain(cmd.Context(), cmd.OutOrStdout(), spec, args)
+}
+
+// launchError prints what failed and chooses the exit status: bad input stays 2,
+// the rest is told from what a command may answer itself.
+func launchError(cmd *cobra.Command, err error) error {
+	var chosen exitCode
+	if err == nil || errors.As(err, &chosen) {
+		return err
+	}
+	status := report(cmd.ErrOrStderr(), err)
+	var e *sandbox.Error
+	switch class := sandbox.ClassOf(err); {
+	case class == sandbox.Invalid:
+		return exitCode(status)
+	case errors.As(err, &e) && e.Op == startOp && class == sandbox.NotFound:
+		return exitCode(statusNotFound)
+	case errors.As(err, &e) && e.Op == startOp && class == sandbox.Denied:
+		return exitCode(statusDenied)
+	}
+	return exitCode(statusFailed)
+}
+
+// startOp marks errors that are the command's and not the sandbox's.
+const startOp = "start"

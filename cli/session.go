@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// session is one command in one sandbox, from its making to its removal.
+type session struct {
+	flags *runFlags
+	cmd   *cobra.Command
+	start time.Time
+
+	driver   sandbox.Driver
+	instance sandbox.Instance
+	client   *guest.Client
+	running  *guest.Running
+	streams  streams
+	created  time.Time
+	// stopped is closed when a second signal asks for the end at once.
+	stopped chan struct{}
+}
+
+func (s *session) run(list []sandbox.Driver, spec sandbox.Spec, args []string) (err error) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(s.cmd.Context())
+	defer cancel()
+	created := make(chan struct{})
+	go s.untilCreated(signals, created, cancel)
+	s.driver, s.instance, err = create(ctx, list, spec)
+	close(created)
+	if err != nil {
+		return err
+	}
+	s.created = time.Now()
+	defer func() { err = errors.Join(err, s.destroy()) }()
+	s.client = guest.NewClient(s.instance.Dial, guest.ClientOptions{})
+	return s.command(ctx, signals, args)
+}
+
+// untilCreated lets a signal stop the making of the sandbox.
+func (s *session) untilCreated(signals chan os.Signal, created <-chan struct{}, cancel func()) {
+	select {
+	case sig := <-signals:
+		signals <- sig // for the command, if there will be one
+		cancel()
+	case <-created:
+	}
+}
+
+func (s *session) destroy() error {
+	return s.instance.Destroy(context.WithoutCancel(s.cmd.Context()))
+}
+
+func (s *session) command(ctx context.Context, signals <-chan os.Signal, args []string) error {
+	s.streams.open(s)
+	cmd := guest.Cmd{Path: args[0], Args: args[1:], Stdout: s.streams.stdout, Stderr: s.streams.stderr}
+	if s.flags.input {
+		cmd.Stdin = s.cmd.InOrStdin()
+	}
+	restore, err := s.terminal(&cmd)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	if s.flags.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.flags.timeout)
+		defer cancel()
+	}
+	if s.running, err = s.client.Start(ctx, cmd); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	defer close(done)
+	s.stopped = make(chan struct{})
+	go s.forward(signals, done)
+	return s.wait()
+}
+
+// forward passes signals on. The command is in a session of its own, so the
+// terminal's control-C reaches only us. A second one ends the sandbox.
+func (s *session) forward(signals <-chan os.Signal, done <-chan struct{}) {
+	first := true
+	for {
+		select {
+		case sig := <-signals:
+			if !first {
+				close(s.stopped)
+				// Wait fails with the sandbox, which is what was asked for.
+				_ = s.destroy()
+				return
+			}
+			first = false
+			// A command that has just ended needs no signal.
+			_ = s.running.Signal(context.Background(), sig.(syscall.Signal))
+		case <-done:
+			return
+		}
+	}
+}
+
+func (s *session) wait() error {
+	status, err := s.running.Wait()
+	ended := time.Now()
+	select {
+	case <-s.stopped:
+		return exitCode(statusSignalBase + int(syscall.SIGINT))
+	default:
+	}
+	timeout := sandbox.ClassOf(err) == sandbox.Timeout
+	if err != nil && !timeout {
+		return err
+	}
+	code := exitStatus(status, timeout)
+	if s.flags.json {
+		return s.print(status, code, timeout, ended)
+	}
+	s.explainEnd(status, timeout)
+	if code == 0 {
+		return nil
+	}
+	return exitCode(code)
+}
+
+// explainEnd says what an exit status alone does not.
+func (s *session) explainEnd(status guest.Status, timeout bool) {
+	switch {
+	case timeout:
+		s.cmd.PrintErrf("aether: the command was ended after %v (--timeout)\n", s.flags.timeout)
+	case status.OutOfMemory:
+		s.cmd.PrintErrln("aether: the command was killed because the sandbox reached its memory limit (--memory)")
+	}
+}
+
+func exitStatus(status guest.Status, timeout bool) int {
+	switch {
+	case timeout:
+		return statusTimeout
+	case status.Signal != 0:
+		return statusSignalBase + int(status.Signal)
+	}
+	return status.Code
+}
+
+// streams are where the command's output goes.
+type streams struct {
+	stdout, stderr io.Writer
+	first          *firstByte
+	out, err       capture
+}
+
+// open sends output to our own streams or, for JSON, keeps it.
+func (st *streams) open(s *session) {
+	st.first = &firstByte{}
+	st.stdout, st.stderr = s.cmd.OutOrStdout(), s.cmd.ErrOrStderr()
+	if s.flags.json {
+		st.stdout, st.stderr = &st.out, &st.err
+	}
+	st.stdout = io.MultiWriter(st.first, st.stdout)
+	st.stderr = io.MultiWriter(st.first, st.stderr)
+}
+
+// firstByte notes when output began.
+type firstByte struct{ at time.Time }
+
+func (f *firstByte) Write(p []byte) (int, error) {
+	if f.at.IsZero() {
+		f.at = time.Now()
+	}
+	return len(p), nil
+}

@@ -1,0 +1,188 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"aether/guest"
+	"aether/host/cgroup"
+	"aether/host/confine"
+	"aether/host/inroot"
+	"aether/host/pty"
+	"aether/host/spawn"
+	"aether/sandbox"
+)
+
+// backend is how the guest service, which runs beside a cell, reaches into it.
+type backend struct{ *instance }
+
+func (i *instance) backend() guest.Backend { return backend{i} }
+
+// Start implements guest.Backend.
+func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, error) {
+	if err := b.alive(); err != nil {
+		return nil, err
+	}
+	command := confine.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, UID: c.UID, GID: c.GID, Groups: c.Groups,
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Group: cgroup.Attach{Into: -1}}
+	if c.TTY != nil {
+		command.Stdin, command.Stdout, command.Stderr, command.Terminal = c.TTY, c.TTY, c.TTY, true
+		if err := b.giveTerminal(c); err != nil {
+			return nil, err
+		}
+	}
+	p := &process{cell: b.instance}
+	if err := p.account(&command, c.KillTree); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.Process, p.inside, err = b.cell.Exec(command); err != nil {
+		return nil, joinRemoval(ctx, p.sub, startError(c, err))
+	}
+	return p, nil
+}
+
+// giveTerminal makes the command's user the owner of its terminal.
+func (b backend) giveTerminal(c guest.Command) error {
+	if b.engine.host.Identity.Single {
+		return nil
+	}
+	uid, gid, err := b.HostID(c.UID, c.GID)
+	if err != nil {
+		return err
+	}
+	return c.TTY.Chown(uid, gid)
+}
+
+// startError says whose fault a command that did not start is.
+func startError(c guest.Command, err error) error {
+	e := &sandbox.Error{Op: "start", Err: err}
+	var failure *spawn.Failure
+	switch {
+	case !errors.As(err, &failure):
+		return err
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		e.Class, e.Reason = sandbox.NotFound, fmt.Sprintf("%s or what it needs does not exist", c.Path)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EPERM):
+		e.Class, e.Reason = sandbox.Denied, c.Path+" cannot be executed"
+	case errors.Is(err, syscall.E2BIG):
+		e.Class, e.Field, e.Reason = sandbox.Invalid, "args", "the arguments and the environment are too large together"
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		e.Class, e.Reason = sandbox.Exhausted, "the sandbox has reached its limit of processes or memory"
+	default:
+		return err
+	}
+	return e
+}
+
+// Root implements guest.Backend.
+func (b backend) Root() (*os.File, error) { return b.cell.Root() }
+
+// HostID implements guest.Backend.
+func (b backend) HostID(uid, gid uint32) (int, int, error) {
+	return b.engine.host.Identity.ToHost(uid, gid)
+}
+
+// GuestID implements guest.Backend.
+func (b backend) GuestID(uid, gid uint32) (uint32, uint32) {
+	return b.engine.host.Identity.FromHost(uid, gid)
+}
+
+// Stats implements guest.Backend.
+func (b backend) Stats(ctx context.Context) (sandbox.Stats, error) { return b.instance.Stats(ctx) }
+
+// OpenPTY implements guest.Backend.
+func (b backend) OpenPTY() (master, slave *os.File, err error) {
+	dir, err := b.cell.Root()
+	if err != nil {
+		return nil, nil, err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	if master, err = root.Open("/dev/pts/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, nil, err
+	}
+	if slave, err = pty.Open(master); err != nil {
+		return nil, nil, errors.Join(err, master.Close())
+	}
+	return master, slave, nil
+}
+
+// process is a command in a cell.
+type process struct {
+	*spawn.Process
+	cell   *instance
+	inside int
+	sub    *cgroup.Group // its own, if its whole tree may have to be killed
+	killed int64         // out-of-memory kills in the cell when it started
+}
+
+// account puts the command into the cell's group, or one of its own in there.
+func (p *process) account(command *confine.Command, killTree bool) (err error) {
+	group := p.cell.group
+	if group == nil {
+		return nil
+	}
+	if events, err := group.Events(); err == nil {
+		p.killed = events.OOMKills
+	}
+	if killTree {
+		p.sub, err = group.Sub(fmt.Sprintf("command-%d", p.cell.commands.Add(1)))
+		if err == nil {
+			group = p.sub
+		} else if sandbox.ClassOf(err) != sandbox.Unsupported {
+			return err
+		}
+	}
+	command.Group, err = group.Attach(true)
+	return err
+}
+
+// Pid implements guest.Process: the number that the cell knows it by.
+func (p *process) Pid() int { return p.inside }
+
+// Signal implements guest.Process.
+func (p *process) Signal(signal syscall.Signal) error {
+	err := p.Process.Signal(signal)
+	if errors.Is(err, syscall.ESRCH) {
+		return &sandbox.Error{Class: sandbox.NotFound, Op: "signal", Reason: "the process has ended", Err: err}
+	}
+	return err
+}
+
+// Kill implements guest.Process. Without a group of its own the tree of a
+// command is what is still below it; see Probe for what that costs.
+func (p *process) Kill() error {
+	if p.sub != nil {
+		return p.sub.Kill(context.Background())
+	}
+	err := p.Process.Signal(syscall.SIGKILL)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// Wait implements guest.Process.
+func (p *process) Wait() (guest.Status, error) {
+	status, err := p.Process.Wait()
+	out := guest.Status{Code: status.Code, Signal: status.Signal, OutOfMemory: status.Signal == syscall.SIGKILL && p.outOfMemory()}
+	if p.sub != nil {
+		// A daemon may be left in the group: then the cell's end removes it.
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = p.sub.Remove(now)
+	}
+	return out, err
+}
+
+func (p *process) outOfMemory() bool {
+	if p.cell.group == nil {
+		return false
+	}
+	events, err := p.cell.group.Events()
+	return err == nil && events.OOMKills > p.killed
+}

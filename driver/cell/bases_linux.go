@@ -1,0 +1,160 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"aether/host/confine"
+	"aether/image"
+	"aether/sandbox"
+)
+
+// maxBases is how many images are kept ready at a time.
+const maxBases = 32
+
+// mountPoints are the directories that every cell's root must have.
+var mountPoints = []string{"dev", "proc", "tmp"}
+
+// bases keeps the images that cells were lately made of ready for more.
+type bases struct {
+	host *confine.Host
+	bare string // a layer with nothing but mount points, below every image
+	// blanks starts the making of blanks; nil if none are made ahead.
+	blanks func(*confine.Base) *blanks
+
+	mu    sync.Mutex
+	ready map[string]*base
+	clock uint64
+}
+
+// base is a prepared image, kept while cells are being booted from it.
+type base struct {
+	*confine.Base
+	blanks *blanks // nil if none are made ahead
+	key    string
+	users  int
+	used   uint64
+}
+
+// close lets go of the image; nothing but descriptors is at stake.
+func (b *base) close() {
+	if b.blanks != nil {
+		b.blanks.close()
+	}
+	_ = b.Close()
+}
+
+func newBases(host *confine.Host, runDir string) (*bases, error) {
+	bare := filepath.Join(runDir, "bare")
+	for _, dir := range mountPoints {
+		if err := os.MkdirAll(filepath.Join(bare, dir), 0o755); err != nil {
+			return nil, fmt.Errorf("cell: %w", err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(bare, "tmp"), fs.ModeSticky|0o777); err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	return &bases{host: host, bare: bare, ready: map[string]*base{}}, nil
+}
+
+// acquire gives a prepared image; release must follow.
+func (b *bases) acquire(root image.Root) (*base, error) {
+	tree := confine.Tree{Layers: append([]string{b.bare}, root.Layers...)}
+	for _, bind := range root.Binds {
+		tree.Binds = append(tree.Binds, confine.Bind(bind))
+	}
+	key := fmt.Sprintf("%q", tree)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entry, ok := b.ready[key]
+	if !ok {
+		prepared, err := b.prepare(tree)
+		if err != nil {
+			return nil, err
+		}
+		entry = &base{Base: prepared, key: key}
+		if b.blanks != nil {
+			entry.blanks = b.blanks(prepared)
+		}
+		b.ready[key] = entry
+		b.evict()
+	}
+	b.clock++
+	entry.users++
+	entry.used = b.clock
+	return entry, nil
+}
+
+func (b *bases) release(entry *base) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entry.users--
+	b.evict()
+}
+
+// evict lets go of the image that was not used for longest, if there are too
+// many and one is idle.
+func (b *bases) evict() {
+	for len(b.ready) > maxBases {
+		var oldest *base
+		for _, entry := range b.ready {
+			if entry.users == 0 && (oldest == nil || entry.used < oldest.used) {
+				oldest = entry
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		delete(b.ready, oldest.key)
+		oldest.close()
+	}
+}
+
+// close lets go of all images; cells that were made of them are not touched.
+func (b *bases) close() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, entry := range b.ready {
+		entry.close()
+	}
+	clear(b.ready)
+}
+
+func (b *bases) prepare(tree confine.Tree) (*confine.Base, error) {
+	targets := append([]string(nil), mountPoints...)
+	for _, bind := range tree.Binds {
+		targets = append(targets, strings.TrimPrefix(bind.Target, "/"))
+	}
+	for _, target := range targets {
+		if err := checkMountPoint(tree, target); err != nil {
+			return nil, err
+		}
+	}
+	return b.host.Prepare(tree)
+}
+
+// checkMountPoint refuses images where something else than a directory stands
+// in the place of a mount: a link there would lead the mount astray.
+func checkMountPoint(tree confine.Tree, target string) error {
+	for i := len(tree.Layers) - 1; i >= 0; i-- {
+		info, err := os.Lstat(filepath.Join(tree.Layers[i], target))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return fmt.Errorf("cell: %w", err)
+		case !info.IsDir():
+			return sandbox.Invalidf("image", "/%s is not a directory in it", target)
+		}
+		return nil
+	}
+	return sandbox.Invalidf("image", "it has no /%s", target)
+}

@@ -1,0 +1,129 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"aether/host/cgroup"
+	"aether/host/confine"
+)
+
+// blank is what a cell is made of: namespaces and a cgroup that no other cell
+// has had or will have.
+type blank struct {
+	*confine.Blank
+	group *cgroup.Group // nil where there are no cgroups
+}
+
+func (b blank) discard() error {
+	return joinRemoval(context.Background(), b.group, b.Discard())
+}
+
+// newBlank makes one at once.
+func (e *engine) newBlank(base *confine.Base, config confine.Config) (b blank, err error) {
+	if b.group, config.Group, err = e.groups.make(); err != nil {
+		return b, err
+	}
+	if b.Blank, err = base.Blank(config); err != nil {
+		return b, joinRemoval(context.Background(), b.group, err)
+	}
+	return b, nil
+}
+
+// blanks makes blanks of one image ahead, in the background.
+type blanks struct {
+	ready chan blank
+	fail  chan error
+	stop  chan struct{}
+	done  sync.WaitGroup
+}
+
+func (e *engine) newBlanks(base *confine.Base, ahead int) *blanks {
+	b := &blanks{ready: make(chan blank, ahead-1), fail: make(chan error), stop: make(chan struct{})}
+	b.done.Go(func() { b.run(e, base) })
+	return b
+}
+
+// settle is how long the making of the next blank is put off while there are
+// others: the cell that has just taken one needs the same locks and processors.
+const settle = 2 * time.Millisecond
+
+// run keeps the channel full; the one that waits to be put into it is one more.
+func (b *blanks) run(e *engine, base *confine.Base) {
+	for {
+		if len(b.ready) > 0 && !b.pause(settle) {
+			return
+		}
+		made, err := e.newBlank(base, confine.Config{})
+		if err != nil {
+			select {
+			case b.fail <- err:
+				continue
+			case <-b.stop:
+				return
+			}
+		}
+		select {
+		case b.ready <- made:
+		case <-b.stop:
+			b.drop(made)
+			return
+		}
+	}
+}
+
+// pause says false if it was ended by close.
+func (b *blanks) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-b.stop:
+		return false
+	}
+}
+
+// take gives a blank to one cell.
+func (b *blanks) take(ctx context.Context) (blank, error) {
+	select {
+	case made := <-b.ready:
+		return made, nil
+	case err := <-b.fail:
+		return blank{}, err
+	case <-ctx.Done():
+		return blank{}, ctx.Err()
+	case <-b.stop:
+		return blank{}, errors.New("closed")
+	}
+}
+
+// drop ends a blank that nobody wants any more. What cannot be removed now is
+// reaped with the program.
+func (b *blanks) drop(made blank) { _ = made.discard() }
+
+func (b *blanks) close() {
+	close(b.stop)
+	b.done.Wait()
+	for {
+		select {
+		case made := <-b.ready:
+			b.drop(made)
+		default:
+			return
+		}
+	}
+}
+
+// blankFor finds or makes what the spec's cell will be made of.
+func (e *engine) blankFor(ctx context.Context, base *base, config confine.Config) (blank, error) {
+	if base.blanks == nil || config.HostNetwork || len(config.Mounts) > 0 {
+		return e.newBlank(base.Base, config)
+	}
+	made, err := base.blanks.take(ctx)
+	if err != nil {
+		return made, fmt.Errorf("take a blank: %w", err)
+	}
+	return made, nil
+}

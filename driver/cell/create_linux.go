@@ -1,0 +1,219 @@
+package cell
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"aether/guest"
+	"aether/host/cgroup"
+	"aether/host/confine"
+	"aether/image"
+	"aether/sandbox"
+
+	"syscall"
+)
+
+const (
+	defaultProcesses = 4096
+	defaultDisk      = 1 << 30
+	cleanupTime      = 20 * time.Second
+)
+
+// Create implements sandbox.Driver.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	e, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.accepts(spec); err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	if err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	return e.create(ctx, spec, root)
+}
+
+// accepts refuses what cannot be enforced here.
+func (e *engine) accepts(spec sandbox.Spec) error {
+	if spec.Isolation > sandbox.ProcessBoundary {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "isolation", Reason: "a cell gives a process boundary, not " + spec.Isolation.String()}
+	}
+	if spec.Network.Mode == sandbox.EgressNetwork {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode", Reason: "cells have no filtered egress yet", Remedy: "use none or host"}
+	}
+	if spec.Limits.DiskBacked {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "limits.disk_backed", Reason: "a cell's writes stay in memory"}
+	}
+	limits := limitsOf(spec.Limits)
+	if e.unlimited != nil && (limits.Memory > 0 || limits.CPUs > 0) {
+		return &sandbox.Error{Class: sandbox.Unavailable, Field: "limits", Err: e.unlimited}
+	}
+	if e.groups != nil {
+		return e.groups.hierarchy.Enforces(limits)
+	}
+	return nil
+}
+
+// limitsOf is what the caller set; defaults are added where they can be held.
+func limitsOf(l sandbox.Limits) cgroup.Limits {
+	return cgroup.Limits{Memory: l.MemoryBytes, CPUs: l.CPUs, Pids: l.Processes}
+}
+
+// create acquires one thing after another; a failure gives all of them back.
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (_ *instance, err error) {
+	e.gate.RLock()
+	defer e.gate.RUnlock()
+	if e.closed {
+		return nil, errClosed
+	}
+	i := &instance{engine: e, id: spec.ID, spec: spec, ended: make(chan struct{})}
+	if i.id == "" {
+		i.id = strings.ToLower(rand.Text())
+	}
+	if i.service, err = guest.New(i.backend(), e.serviceOptions(spec, root)); err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	if err := i.boot(ctx, root); err != nil {
+		return nil, fmt.Errorf("cell: %w", unavailable(err))
+	}
+	if life := spec.Timeouts.Lifetime; life > 0 {
+		i.timer = time.AfterFunc(life, func() { i.end(sandbox.Expired) })
+	}
+	e.living.Store(i, nil)
+	go i.watch()
+	return i, nil
+}
+
+// boot makes the cell itself. A failure gives everything back.
+func (i *instance) boot(ctx context.Context, root image.Root) error {
+	e := i.engine
+	base, err := e.bases.acquire(root)
+	if err != nil {
+		return err
+	}
+	defer e.bases.release(base)
+	config := i.config()
+	blank, err := e.blankFor(ctx, base, config)
+	if err != nil {
+		return err
+	}
+	if err := e.limit(blank.group, i.spec.Limits); err != nil {
+		return errors.Join(err, blank.discard())
+	}
+	i.group = blank.group
+	i.cell, err = blank.Boot(config.Hostname, config.Upper, config.Processes)
+	if err != nil {
+		return joinRemoval(ctx, i.group, err)
+	}
+	return nil
+}
+
+// limit sets what the caller asked for, and defaults where they can be held.
+func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
+	if group == nil {
+		return nil
+	}
+	limits, holds := limitsOf(asked), e.groups.hierarchy.Holds()
+	if limits.Pids == 0 && holds&cgroup.Pids != 0 {
+		limits.Pids = defaultProcesses
+	}
+	if limits.Memory == 0 && holds&cgroup.Memory != 0 {
+		limits.Memory = defaultMemory()
+	}
+	return group.Set(limits)
+}
+
+// defaultMemory is half of the host's: enough for any honest command, and the
+// host outlives a hostile one.
+func defaultMemory() int64 {
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit) / 2
+}
+
+func (i *instance) config() confine.Config {
+	config := confine.Config{
+		Hostname:    i.id,
+		Upper:       i.spec.Limits.DiskBytes,
+		HostNetwork: i.spec.Network.Mode == sandbox.HostNetwork,
+	}
+	if config.Upper == 0 {
+		config.Upper = defaultDisk
+	}
+	for _, m := range i.spec.Mounts {
+		config.Mounts = append(config.Mounts, confine.Mount{Source: m.Source, Target: m.Target, Writable: m.Writable})
+	}
+	if i.engine.groups == nil {
+		config.Processes = i.spec.Limits.Processes
+		if config.Processes == 0 {
+			config.Processes = defaultProcesses
+		}
+	}
+	return config
+}
+
+func (e *engine) serviceOptions(spec sandbox.Spec, root image.Root) guest.Options {
+	env := maps.Clone(root.Config.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, spec.Command.Env)
+	opts := guest.Options{DefaultUser: root.Config.User, Env: env, WorkDir: root.Config.WorkDir, Limits: spec.Limits}
+	if e.host.Identity.Single {
+		opts.DefaultUser = strconv.Itoa(confine.UserID)
+	}
+	if spec.Command.User != "" {
+		opts.DefaultUser = spec.Command.User
+	}
+	if spec.Command.WorkDir != "" {
+		opts.WorkDir = spec.Command.WorkDir
+	}
+	return opts
+}
+
+// joinRemoval gives a group back after err and adds what went wrong with that.
+func joinRemoval(ctx context.Context, group *cgroup.Group, err error) error {
+	if group == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	defer cancel()
+	if removal := group.Remove(ctx); removal != nil {
+		return errors.Join(err, removal)
+	}
+	return err
+}
+
+// unavailable explains why the kernel refused to make a cell.
+func unavailable(err error) error {
+	e := &sandbox.Error{Class: sandbox.Internal, Err: err}
+	switch {
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
+		e.Class, e.Reason = sandbox.Unavailable, "this user may not make the namespaces or mounts of a cell"
+		e.Remedy = "see `aether doctor`; run as root, or allow unprivileged user namespaces"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EUSERS):
+		e.Class, e.Reason, e.Retry = sandbox.Exhausted, "the host's bound on namespaces is reached", true
+		e.Remedy = "raise the sysctls user.max_*_namespaces"
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		e.Class, e.Reason, e.Retry = sandbox.Exhausted, "the host has no room for more processes", true
+	case errors.Is(err, os.ErrNotExist):
+		e.Reason = "a part of the image went away"
+	default:
+		return err
+	}
+	return e
+}

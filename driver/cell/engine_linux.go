@@ -1,0 +1,109 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"aether/host/cgroup"
+	"aether/host/confine"
+	"aether/image"
+	"aether/sandbox"
+)
+
+// engine is what a program that makes cells holds as long as it lives.
+type engine struct {
+	once   sync.Once
+	err    error
+	host   *confine.Host
+	images *image.Store
+	bases  *bases
+	groups *groups
+	// unlimited is why no limits can be enforced, or nil.
+	unlimited error
+
+	// gate is held for reading by those who make a cell: Close waits for them.
+	gate   sync.RWMutex
+	closed bool
+	living sync.Map // of *instance
+}
+
+var errClosed = &sandbox.Error{Class: sandbox.Conflict, Op: "cell", Reason: "the driver is closed"}
+
+// open gets the engine ready at the first need of it.
+func (d *Driver) open() (*engine, error) {
+	e := &d.engine
+	e.once.Do(func() { e.err = e.start(d.opts) })
+	return e, e.err
+}
+
+func (e *engine) start(opts Options) (err error) {
+	if err := os.MkdirAll(opts.RunDir, 0o711); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	// What programs that were killed left; an ordinary user has no groups.
+	if _, err := cgroup.Reap(context.Background(), opts.RunDir); err != nil {
+		return fmt.Errorf("cell: remove what a dead program left: %w", err)
+	}
+	if e.images, err = opts.Images(); err != nil {
+		return err
+	}
+	if e.groups, err = newGroups(opts.RunDir); err != nil {
+		if sandbox.ClassOf(err) != sandbox.Unavailable {
+			return err
+		}
+		e.unlimited = err
+	}
+	e.host, err = confine.Open(confine.Options{Dir: opts.RunDir})
+	if err != nil {
+		return errors.Join(unavailable(err), e.groups.close(context.Background()))
+	}
+	if e.bases, err = newBases(e.host, opts.RunDir); err != nil {
+		return err
+	}
+	if opts.Ahead > 0 {
+		e.bases.blanks = func(base *confine.Base) *blanks { return e.newBlanks(base, opts.Ahead) }
+	}
+	return nil
+}
+
+// Close ends every cell of the driver and removes what they held. It is
+// idempotent, and no cell can be made afterwards.
+func (d *Driver) Close(ctx context.Context) error {
+	e := &d.engine
+	e.once.Do(func() { e.err = errClosed })
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if e.closed || e.host == nil {
+		return nil
+	}
+	e.closed = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	defer cancel()
+	err := e.destroyAll(ctx)
+	e.bases.close()
+	e.host.Close()
+	return errors.Join(err, e.groups.close(ctx))
+}
+
+// destroyAll first kills all and then waits for each.
+func (e *engine) destroyAll(ctx context.Context) (err error) {
+	for i := range e.living.Range {
+		i.(*instance).end(sandbox.Destroyed)
+	}
+	for i := range e.living.Range {
+		err = errors.Join(err, i.(*instance).Destroy(ctx))
+	}
+	return err
+}
+
+// Reap implements sandbox.Reaper: what the kernel does not remove when a
+// program is killed are its cgroups.
+func (d *Driver) Reap(ctx context.Context) (int, error) {
+	if err := os.MkdirAll(d.opts.RunDir, 0o711); err != nil {
+		return 0, fmt.Errorf("cell: %w", err)
+	}
+	return cgroup.Reap(ctx, d.opts.RunDir)
+}

@@ -1,0 +1,43 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"aether/host/confine"
+	"aether/sandbox"
+)
+
+var _ sandbox.Explainer = (*Driver)(nil)
+
+// Explain implements sandbox.Explainer.
+func (d *Driver) Explain(ctx context.Context, w io.Writer, spec sandbox.Spec, command []string) error {
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	e, err := d.open()
+	if err != nil {
+		return err
+	}
+	if err := e.accepts(spec); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	if err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	base, err := e.bases.acquire(root)
+	if err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	defer e.bases.release(base)
+	group, attach, err := e.groups.make()
+	if err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	config := (&instance{engine: e, id: spec.ID, spec: spec}).config()
+	config.Group = attach
+	err = base.Explain(w, config, confine.Command{Path: command[0], Args: command, Dir: "/", UID: confine.UserID, GID: confine.UserID, Group: attach})
+	return joinRemoval(ctx, group, err)
+}

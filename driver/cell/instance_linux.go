@@ -1,0 +1,145 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aether/guest"
+	"aether/host/cgroup"
+	"aether/host/confine"
+	"aether/sandbox"
+)
+
+// instance is one living cell.
+type instance struct {
+	engine  *engine
+	id      string
+	spec    sandbox.Spec
+	cell    *confine.Cell
+	group   *cgroup.Group // nil where there are no cgroups
+	service *guest.Service
+	timer   *time.Timer
+
+	commands atomic.Uint64 // names the groups of commands
+
+	mu     sync.Mutex
+	paused bool
+	cause  sandbox.Cause // why it is being ended, if it is
+	ended  chan struct{} // closed when nothing is left
+	exit   sandbox.Exit
+	err    error // what could not be removed
+}
+
+var (
+	_ sandbox.Instance = (*instance)(nil)
+	_ sandbox.Pauser   = (*instance)(nil)
+)
+
+// ID implements sandbox.Instance.
+func (i *instance) ID() string { return i.id }
+
+// Dial implements sandbox.Instance: the guest service of a cell is in this very
+// program, so its wire is a pipe in memory.
+func (i *instance) Dial(context.Context) (net.Conn, error) {
+	if err := i.alive(); err != nil {
+		return nil, err
+	}
+	ours, theirs := net.Pipe()
+	if err := i.service.ServeConn(theirs); err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	return ours, nil
+}
+
+func (i *instance) alive() error {
+	select {
+	case <-i.ended:
+		return &sandbox.Error{Class: sandbox.NotFound, Op: "cell: " + i.id, Reason: "the sandbox has ended"}
+	default:
+		return nil
+	}
+}
+
+// Stats implements sandbox.Instance.
+func (i *instance) Stats(context.Context) (sandbox.Stats, error) {
+	if err := i.alive(); err != nil {
+		return sandbox.Stats{}, err
+	}
+	if i.group == nil {
+		return sandbox.Stats{}, nil
+	}
+	return i.group.Stats()
+}
+
+// Wait implements sandbox.Instance.
+func (i *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-i.ended:
+		return i.exit, nil
+	case <-ctx.Done():
+		return sandbox.Exit{}, ctx.Err()
+	}
+}
+
+// Destroy implements sandbox.Instance.
+func (i *instance) Destroy(context.Context) error {
+	i.end(sandbox.Destroyed)
+	select {
+	case <-i.ended:
+		return i.err
+	case <-time.After(cleanupTime):
+		return &sandbox.Error{Class: sandbox.Timeout, Op: "cell: destroy " + i.id, Reason: "the kernel has not ended its processes", Retry: true}
+	}
+}
+
+// end kills the cell; the first cause is the one that counts.
+func (i *instance) end(cause sandbox.Cause) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.alive() != nil {
+		return
+	}
+	if i.cause == "" {
+		i.cause = cause
+	}
+	if i.paused {
+		// Version 1 freezes so hard that not even SIGKILL gets through.
+		i.err = errors.Join(i.err, i.group.Thaw())
+	}
+	i.err = errors.Join(i.err, i.cell.Kill())
+}
+
+// watch waits for the end, whatever brings it, and removes what is left. PID 1
+// is gone only when every process of its pid namespace is, so the group is
+// empty then.
+func (i *instance) watch() {
+	status, err := i.cell.Wait()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.timer != nil {
+		i.timer.Stop()
+	}
+	i.exit = sandbox.Exit{Cause: i.cause}
+	if i.cause == "" {
+		i.exit = i.unasked(status.Signal.String())
+	}
+	i.err = errors.Join(i.err, err, i.service.Close())
+	i.err = joinRemoval(context.Background(), i.group, i.err)
+	i.engine.living.Delete(i)
+	close(i.ended)
+}
+
+// unasked finds out why PID 1 ended though nobody asked it to.
+func (i *instance) unasked(signal string) sandbox.Exit {
+	if i.group != nil {
+		if events, err := i.group.Events(); err == nil && events.OOMKills > 0 {
+			return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
+		}
+	}
+	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("its init was ended from outside (%s)", signal)}
+}

@@ -1,0 +1,122 @@
+package cell_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// enough scales a number of cells down where each costs more.
+func enough(full int) int {
+	switch {
+	case testing.Short():
+		return full / 20
+	case ordinary(), raceEnabled:
+		return full / 5
+	}
+	return full
+}
+
+func TestThousandAtOnce(t *testing.T) {
+	driver, runDir := newDriverAhead(t, ahead)
+	warm(t, driver)
+	before := takeCensus(t, runDir)
+	count := enough(1000)
+	began := time.Now()
+	alive := make([]sandbox.Instance, count)
+	spread(count, func(n int) {
+		var err error
+		if alive[n], err = driver.Create(t.Context(), sandbox.Spec{}); err != nil {
+			t.Errorf("cell %d: %v", n, err)
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Logf("%d cells alive after %v", count, time.Since(began).Round(time.Millisecond))
+	if got := len(descendants(t, os.Getpid())) - len(before.processes); got < count {
+		t.Errorf("%d cells are %d processes", count, got)
+	}
+	for _, n := range []int{0, count / 2, count - 1} {
+		if got := sh(t, alive[n], "echo $((6 * 7))"); got != "42" {
+			t.Errorf("cell %d of %d says %q", n, count, got)
+		}
+	}
+	spread(count, func(n int) { destroy(t, alive[n]) })
+	clear(alive)
+	wantNoGrowth(t, before, runDir)
+}
+
+func TestTenThousandInTurn(t *testing.T) {
+	driver, runDir := newDriverAhead(t, ahead)
+	warm(t, driver)
+	before := takeCensus(t, runDir)
+	count := enough(10_000)
+	began := time.Now()
+	spread(count, func(n int) {
+		if t.Failed() {
+			return
+		}
+		if err := life(t.Context(), driver); err != nil {
+			t.Errorf("cell %d: %v", n, err)
+		}
+	})
+	took := time.Since(began)
+	t.Logf("%d cells lived in %v: %.0f in a second", count, took.Round(time.Millisecond), float64(count)/took.Seconds())
+	wantNoGrowth(t, before, runDir)
+}
+
+// warm brings the driver to the state that it keeps between cells.
+func warm(t *testing.T, driver sandbox.Driver) {
+	t.Helper()
+	spread(64, func(int) {
+		if err := life(t.Context(), driver); err != nil {
+			t.Error(err)
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	time.Sleep(200 * time.Millisecond)
+}
+
+// life creates a cell, runs a command in it and destroys it.
+func life(ctx context.Context, driver sandbox.Driver) error {
+	instance, err := driver.Create(ctx, sandbox.Spec{})
+	if err != nil {
+		return err
+	}
+	c := guest.NewClient(instance.Dial, guest.ClientOptions{})
+	defer c.Close()
+	_, err = try(ctx, c, guest.Cmd{Path: "/bin/true"})
+	if gone := instance.Destroy(ctx); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// workers is how many cells are made, or ended, at the same time.
+const workers = 4
+
+// spread calls do for every number below count, from several goroutines.
+func spread(count int, do func(n int)) {
+	var group sync.WaitGroup
+	next := make(chan int)
+	for range workers {
+		group.Go(func() {
+			for n := range next {
+				do(n)
+			}
+		})
+	}
+	for n := range count {
+		next <- n
+	}
+	close(next)
+	group.Wait()
+}

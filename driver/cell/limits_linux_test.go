@@ -1,0 +1,132 @@
+package cell_test
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// hungry is a command that takes memory until it is stopped.
+var hungry = guest.Cmd{Path: "tail", Args: []string{"/dev/zero"}}
+
+func TestMemoryLimit(t *testing.T) {
+	needRoot(t, "cgroups to limit memory by")
+	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 32 << 20}})
+	bystander := start(t, instance, "exec sleep 1000")
+	got, err := try(t.Context(), client(t, instance), hungry)
+	if err != nil || got.Signal != syscall.SIGKILL || !got.OutOfMemory {
+		t.Errorf("%+v, %v", got.Status, err)
+	}
+	if got, err := try(t.Context(), client(t, instance), shell("kill -KILL $$")); err != nil || got.OutOfMemory {
+		t.Errorf("a command that was killed later is said to be out of memory: %+v, %v", got.Status, err)
+	}
+	stats, err := instance.Stats(t.Context())
+	if err != nil || stats.MemoryPeakBytes == nil || *stats.MemoryPeakBytes > 32<<20 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if err := bystander.Signal(t.Context(), 0); sandbox.ClassOf(err) == sandbox.NotFound {
+		t.Error("the kernel chose another command")
+	}
+}
+
+func TestMemoryOfFilesCounts(t *testing.T) {
+	needRoot(t, "cgroups to limit memory by")
+	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 32 << 20}})
+	got, err := try(t.Context(), client(t, instance), shell("exec head -c 256M /dev/zero > /tmp/file"))
+	if err != nil || !got.OutOfMemory {
+		t.Errorf("%+v, %v: files take memory that is not the cell's", got, err)
+	}
+	// No command has room to start now; the service outside still can help.
+	if err := client(t, instance).Remove(t.Context(), "/tmp/file"); err != nil {
+		t.Fatal(err)
+	}
+	sh(t, instance, "true")
+}
+
+func TestForkBombIsBounded(t *testing.T) {
+	const most = 40
+	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{Processes: most}})
+	bomb := start(t, instance, "b() { b | b & wait; }; while true; do b; done")
+	deadline := time.Now().Add(time.Second)
+	peak := 0
+	for time.Now().Before(deadline) {
+		peak = max(peak, len(descendants(t, syscall.Getpid())))
+		time.Sleep(10 * time.Millisecond)
+	}
+	if peak > most+1 || peak < most/2 { // an ordinary user's PID 1 is not counted
+		t.Errorf("the bomb had %d processes, want about %d", peak, most)
+	}
+	began := time.Now()
+	destroy(t, instance)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("its end took %v", took)
+	}
+	if !cutOff(bomb) {
+		t.Error("the bomb ended by itself")
+	}
+}
+
+func TestForkBeyondTheLimitIsReported(t *testing.T) {
+	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{Processes: 8}})
+	got, err := try(t.Context(), client(t, instance), shell("for i in 1 2 3 4 5 6 7 8 9; do sleep 100 >/dev/null 2>&1 & done; exit 0"))
+	if err != nil || !strings.Contains(strings.ToLower(got.stderr), "fork") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestCPULimit(t *testing.T) {
+	needRoot(t, "cgroups to limit CPU time by")
+	const share = 0.25
+	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{CPUs: share}})
+	for range 2 {
+		start(t, instance, "while true; do :; done")
+	}
+	before, began := cpuTime(t, instance), time.Now()
+	time.Sleep(time.Second)
+	used, took := cpuTime(t, instance)-before, time.Since(began)
+	if got := used.Seconds() / took.Seconds(); got > share*1.4 || got < share*0.3 {
+		t.Errorf("it had %.2f of a CPU, want %.2f", got, share)
+	}
+}
+
+func cpuTime(t *testing.T, instance sandbox.Instance) time.Duration {
+	t.Helper()
+	stats, err := instance.Stats(t.Context())
+	if err != nil || stats.CPUTime == nil {
+		t.Fatalf("%+v, %v", stats, err)
+	}
+	return *stats.CPUTime
+}
+
+func TestDiskLimit(t *testing.T) {
+	driver, _ := newDriver(t)
+	for name, script := range map[string]string{
+		"own layer":     "cd /home/user; head -c 8M /dev/zero > file",
+		"tmp":           "head -c 8M /dev/zero > /tmp/file",
+		"shared memory": "head -c 8M /dev/zero > /dev/shm/file",
+		"inodes":        "cd /tmp; i=0; while [ $i -lt 20000 ]; do : > $i || exit 1; i=$((i + 1)); done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance := create(t, driver, sandbox.Spec{Limits: sandbox.Limits{DiskBytes: 1 << 20}})
+			got, err := try(t.Context(), client(t, instance), shell(script))
+			if err != nil || got.Code == 0 || !strings.Contains(got.stderr, "No space left") && !strings.Contains(got.stderr, "annot create") {
+				t.Errorf("%+v, %v", got, err)
+			}
+			sh(t, instance, "rm -rf /tmp/* /dev/shm/* /home/user/*; echo small > /tmp/again")
+		})
+	}
+}
+
+func TestUploadToAFullDiskIsExhausted(t *testing.T) {
+	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{DiskBytes: 1 << 20}})
+	err := client(t, instance).Write(context.Background(), "/tmp/file", strings.NewReader(strings.Repeat("x", 4<<20)))
+	wantClass(t, err, sandbox.Exhausted, "")
+	if got := sh(t, instance, "ls /tmp"); got != "" {
+		t.Errorf("%q is left of it", got)
+	}
+}

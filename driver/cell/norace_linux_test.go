@@ -1,0 +1,6 @@
+//go:build !race
+
+package cell_test
+
+// raceEnabled says that every step costs several times more.
+const raceEnabled = false

@@ -1,0 +1,37 @@
+package cell
+
+import (
+	"aether/image"
+	"aether/sandbox"
+)
+
+// Name is the system's canonical name.
+const Name = "cell"
+
+// Options say where the driver works.
+type Options struct {
+	// Images opens the store of root file systems, when first needed.
+	Images func() (*image.Store, error)
+	// RunDir holds locks and mount points of running programs. It is made when
+	// first needed.
+	RunDir string
+	// Ahead is how many blanks (namespaces and cgroups, the slow part of a cell)
+	// are kept ready for each image in use. Zero makes them when they are wanted.
+	Ahead int
+}
+
+// Driver makes cells. It does nothing until it is asked for one.
+type Driver struct {
+	opts   Options
+	engine engine
+}
+
+var _ sandbox.Driver = (*Driver)(nil)
+
+// New makes the driver.
+func New(opts Options) *Driver { return &Driver{opts: opts} }
+
+// Info implements sandbox.Driver.
+func (d *Driver) Info() sandbox.Info {
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary}
+}

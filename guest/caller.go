@@ -1,0 +1,62 @@
+//go:build linux
+
+package guest
+
+import (
+	"io"
+	"net/http"
+
+	"aether/host/inroot"
+)
+
+// caller is on whose behalf something is done in the sandbox.
+type caller struct {
+	account
+	root *inroot.Root
+	as   inroot.Identity
+	settings
+}
+
+// caller finds the user that a request names, by name or by its header.
+func (s *Service) caller(header http.Header, name string) (*caller, error) {
+	c := &caller{settings: s.current()}
+	if name == "" {
+		name, _, _ = (&http.Request{Header: header}).BasicAuth()
+	}
+	if name == "" {
+		name = c.user
+	}
+	var err error
+	if c.root, err = s.openRoot(); err != nil {
+		return nil, err
+	}
+	passwd, group := userFile(c.root, "/etc/passwd"), userFile(c.root, "/etc/group")
+	if c.account, err = findAccount(passwd, group, name); err != nil {
+		return nil, err
+	}
+	c.as.UID, c.as.GID, err = s.backend.HostID(c.uid, c.gid)
+	return c, err
+}
+
+// userFile reads a file that may be missing, huge or not a file at all; none of
+// which is more than a sandbox without named users.
+func userFile(root *inroot.Root, name string) []byte {
+	f, err := root.Open(name, 0, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := inroot.StatFile(f)
+	if err != nil || !info.Mode.IsRegular() {
+		return nil
+	}
+	data := make([]byte, min(info.Size, maxUserFile))
+	n, err := io.ReadFull(f, data)
+	if err != nil && err != io.ErrUnexpectedEOF {
+		return nil
+	}
+	return data[:n]
+}
+
+// path makes a path of a request absolute.
+func (c *caller) path(name string) (string, error) { return c.homePath(name, c.workDir) }

@@ -1,0 +1,82 @@
+package guest
+
+import (
+	"context"
+	"encoding/base64"
+	"net"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"aether/guest/wire/filesystem/filesystemconnect"
+	"aether/guest/wire/process/processconnect"
+)
+
+// clientURL names no host: every connection comes from the dial function.
+const clientURL = "http://guest"
+
+// ClientOptions are how a client presents itself. The zero value works.
+type ClientOptions struct {
+	AccessToken string
+	// User runs and owns what the client asks for; empty means the service's
+	// default.
+	User string
+}
+
+// Client speaks to a guest service. It may be used by many at once.
+type Client struct {
+	http    *http.Client
+	opts    ClientOptions
+	process processconnect.ProcessClient
+	files   filesystemconnect.FilesystemClient
+}
+
+// NewClient makes a client whose connections come from dial.
+func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions) *Client {
+	transport := &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableCompression: true,
+	}
+	c := &Client{http: &http.Client{Transport: transport}, opts: opts}
+	options := []connect.ClientOption{
+		connect.WithInterceptors(identify{opts}),
+		connect.WithAcceptCompression("gzip", nil, nil), // output comes from nearby
+	}
+	c.process = processconnect.NewProcessClient(c.http, clientURL, options...)
+	c.files = filesystemconnect.NewFilesystemClient(c.http, clientURL, options...)
+	return c
+}
+
+// Close closes the connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func (o ClientOptions) mark(h http.Header) {
+	if o.AccessToken != "" {
+		h.Set(tokenHeader, o.AccessToken)
+	}
+	if o.User != "" {
+		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(o.User+":")))
+	}
+}
+
+// identify says who calls.
+type identify struct{ ClientOptions }
+
+func (i identify) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		i.mark(req.Header())
+		return next(ctx, req)
+	}
+}
+
+func (i identify) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		conn := next(ctx, spec)
+		i.mark(conn.RequestHeader())
+		return conn
+	}
+}
+
+func (i identify) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}

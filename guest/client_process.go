@@ -1,0 +1,237 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"syscall"
+
+	"connectrpc.com/connect"
+
+	"aether/sandbox"
+
+	pb "aether/guest/wire/process"
+)
+
+// Cmd is a command for the sandbox.
+type Cmd struct {
+	Path string // a name is looked for in PATH
+	Args []string
+	Env  map[string]string
+	Dir  string
+	Tag  string
+
+	// Stdin, if set, is copied to the process until its end.
+	Stdin io.Reader
+	// Stdout and Stderr get the output, byte for byte; a nil one drops it. A
+	// terminal writes everything to Stdout.
+	Stdout, Stderr io.Writer
+	// Terminal, if set, runs the command on one of that size.
+	Terminal *Size
+}
+
+// Size is a terminal's.
+type Size struct{ Cols, Rows uint16 }
+
+// Running is a process that a client has started or connected to.
+type Running struct {
+	client *Client
+	cmd    Cmd
+	stream eventStream
+	pid    uint32
+}
+
+// eventStream is what Start and Connect have in common.
+type eventStream interface {
+	Receive() bool
+	Err() error
+	Close() error
+	ResponseTrailer() http.Header
+}
+
+// Start starts a command. The deadline of the context, if it has one, is the
+// process's too: the sandbox ends it and everything it started. Cancelling the
+// context only leaves the process alone.
+func (c *Client) Start(ctx context.Context, cmd Cmd) (*Running, error) {
+	stream, err := c.process.Start(ctx, connect.NewRequest(cmd.request()))
+	if err != nil {
+		return nil, clientError("start", err)
+	}
+	return c.begin(ctx, cmd, stream)
+}
+
+// Connect follows a process that already runs, from what nobody has read of it
+// yet. Only the writers and the reader of the Cmd count.
+func (c *Client) Connect(ctx context.Context, pid int, cmd Cmd) (*Running, error) {
+	stream, err := c.process.Connect(ctx, connect.NewRequest(&pb.ConnectRequest{Process: byPid(uint32(pid))}))
+	if err != nil {
+		return nil, clientError("connect", err)
+	}
+	return c.begin(ctx, cmd, stream)
+}
+
+func (c *Client) begin(ctx context.Context, cmd Cmd, stream eventStream) (*Running, error) {
+	r := &Running{client: c, cmd: cmd, stream: stream}
+	if !stream.Receive() {
+		return nil, clientError("start", errors.Join(missingStart(stream.Err()), stream.Close()))
+	}
+	r.pid = eventOf(stream).GetStart().GetPid()
+	if cmd.Stdin != nil {
+		go r.copyInput(context.WithoutCancel(ctx))
+	}
+	return r, nil
+}
+
+func missingStart(err error) error {
+	if err == nil {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (cmd *Cmd) request() *pb.StartRequest {
+	input := cmd.Stdin != nil
+	req := &pb.StartRequest{Process: &pb.ProcessConfig{Cmd: cmd.Path, Args: cmd.Args, Envs: cmd.Env}, Stdin: &input}
+	if cmd.Dir != "" {
+		req.Process.Cwd = &cmd.Dir
+	}
+	if cmd.Tag != "" {
+		req.Tag = &cmd.Tag
+	}
+	if cmd.Terminal != nil {
+		req.Pty = &pb.PTY{Size: cmd.Terminal.message()}
+	}
+	return req
+}
+
+func (s Size) message() *pb.PTY_Size { return &pb.PTY_Size{Cols: uint32(s.Cols), Rows: uint32(s.Rows)} }
+
+func byPid(pid uint32) *pb.ProcessSelector {
+	return &pb.ProcessSelector{Selector: &pb.ProcessSelector_Pid{Pid: pid}}
+}
+
+func eventOf(stream eventStream) *pb.ProcessEvent {
+	switch s := stream.(type) {
+	case *connect.ServerStreamForClient[pb.StartResponse]:
+		return s.Msg().GetEvent()
+	case *connect.ServerStreamForClient[pb.ConnectResponse]:
+		return s.Msg().GetEvent()
+	}
+	return nil
+}
+
+// Pid is the process's id inside the sandbox.
+func (r *Running) Pid() int { return int(r.pid) }
+
+// Close stops following. The process goes on.
+func (r *Running) Close() error { return r.stream.Close() }
+
+// Wait carries the output until the process has ended. It is called once, and
+// the output waits for it. Errors: Timeout if the process's time was over, and
+// whatever the writers answer.
+func (r *Running) Wait() (Status, error) {
+	defer r.stream.Close()
+	var end *pb.ProcessEvent_EndEvent
+	for r.stream.Receive() {
+		event := eventOf(r.stream)
+		if err := r.output(event.GetData()); err != nil {
+			return Status{}, err
+		}
+		if event.GetEnd() != nil {
+			end = event.GetEnd()
+		}
+	}
+	if err := r.stream.Err(); err != nil {
+		return Status{}, clientError("wait", err)
+	}
+	if end == nil {
+		return Status{}, clientError("wait", io.ErrUnexpectedEOF)
+	}
+	return r.status(end)
+}
+
+func (r *Running) status(end *pb.ProcessEvent_EndEvent) (Status, error) {
+	trailer := r.stream.ResponseTrailer()
+	s := Status{Code: int(end.GetExitCode()), OutOfMemory: trailer.Get(outOfMemoryTrailer) != ""}
+	if text := trailer.Get(signalTrailer); text != "" {
+		sig, err := strconv.Atoi(text)
+		if err != nil {
+			return Status{}, &sandbox.Error{Op: "wait", Reason: "the signal is not a number", Err: err}
+		}
+		s.Signal = syscall.Signal(sig)
+	}
+	return s, nil
+}
+
+func (r *Running) output(data *pb.ProcessEvent_DataEvent) error {
+	to, bytes := r.cmd.Stdout, data.GetStdout()
+	switch data.GetOutput().(type) {
+	case *pb.ProcessEvent_DataEvent_Stderr:
+		to, bytes = r.cmd.Stderr, data.GetStderr()
+	case *pb.ProcessEvent_DataEvent_Pty:
+		bytes = data.GetPty()
+	}
+	if to == nil || len(bytes) == 0 {
+		return nil
+	}
+	_, err := to.Write(bytes)
+	return err
+}
+
+// copyInput sends input and then its end. A process that has ended, or does not
+// read, is no failure of the command: Wait tells how that went.
+func (r *Running) copyInput(ctx context.Context) {
+	stream := r.client.process.StreamInput(ctx)
+	err := stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Start{Start: &pb.StreamInputRequest_StartEvent{Process: byPid(r.pid)}}})
+	buf := make([]byte, 32<<10)
+	for err == nil {
+		var n int
+		n, err = r.cmd.Stdin.Read(buf)
+		if n == 0 {
+			continue
+		}
+		if sent := stream.Send(r.inputMessage(buf[:n])); sent != nil {
+			err = sent
+		}
+	}
+	if _, failed := stream.CloseAndReceive(); failed == nil && err == io.EOF && r.cmd.Terminal == nil {
+		_ = r.CloseStdin(ctx)
+	}
+}
+
+func (r *Running) inputMessage(data []byte) *pb.StreamInputRequest {
+	input := &pb.ProcessInput{Input: &pb.ProcessInput_Stdin{Stdin: data}}
+	if r.cmd.Terminal != nil {
+		input = &pb.ProcessInput{Input: &pb.ProcessInput_Pty{Pty: data}}
+	}
+	return &pb.StreamInputRequest{Event: &pb.StreamInputRequest_Data{Data: &pb.StreamInputRequest_DataEvent{Input: input}}}
+}
+
+// Signal sends a signal to the process.
+func (r *Running) Signal(ctx context.Context, sig syscall.Signal) error {
+	_, err := r.client.process.SendSignal(ctx, connect.NewRequest(&pb.SendSignalRequest{Process: byPid(r.pid), Signal: pb.Signal(sig)}))
+	return clientError("signal", err)
+}
+
+// Resize changes the size of the process's terminal.
+func (r *Running) Resize(ctx context.Context, size Size) error {
+	_, err := r.client.process.Update(ctx, connect.NewRequest(&pb.UpdateRequest{Process: byPid(r.pid), Pty: &pb.PTY{Size: size.message()}}))
+	return clientError("resize", err)
+}
+
+// CloseStdin ends the process's input.
+func (r *Running) CloseStdin(ctx context.Context) error {
+	_, err := r.client.process.CloseStdin(ctx, connect.NewRequest(&pb.CloseStdinRequest{Process: byPid(r.pid)}))
+	return clientError("close stdin", err)
+}
+
+// Processes lists the processes that run.
+func (c *Client) Processes(ctx context.Context) ([]*pb.ProcessInfo, error) {
+	res, err := c.process.List(ctx, connect.NewRequest(&pb.ListRequest{}))
+	if err != nil {
+		return nil, clientError("list processes", err)
+	}
+	return res.Msg.GetProcesses(), nil
+}

@@ -1,0 +1,212 @@
+//go:build linux
+
+package guest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"aether/host/pty"
+	"aether/sandbox"
+
+	pb "aether/guest/wire/process"
+)
+
+const (
+	firstRead = 4 << 10
+	largeRead = 64 << 10
+	// idleGrace is how long the output of a process that has ended is waited
+	// for, where others may hold it open: on a terminal, or after a signal.
+	idleGrace = 100 * time.Millisecond
+)
+
+// process is one that was started here.
+type process struct {
+	Process
+	pid    uint32
+	tag    *string
+	config *pb.ProcessConfig
+
+	out    *output
+	input  *os.File // stdin or the terminal's master; nil for none
+	master *os.File // nil without a terminal
+	ends   []*os.File
+	pumps  sync.WaitGroup
+	inputs sync.Mutex // keeps pieces of input whole and in order
+
+	timer     *time.Timer // nil without a timeout
+	timedOut  atomic.Bool
+	signalled atomic.Bool
+	exited    atomic.Bool
+
+	done   chan struct{} // closed once status and failure are known
+	status Status
+	failed error
+	ended  time.Time
+}
+
+// run begins to carry output and to wait for the end. Then runs last.
+func (p *process) run(kinds []outputKind, then func()) {
+	for i, end := range p.ends {
+		p.pumps.Add(1)
+		go p.pump(end, kinds[i])
+	}
+	go p.wait(then)
+}
+
+func (p *process) wait(then func()) {
+	p.status, p.failed = p.Process.Wait()
+	p.exited.Store(true)
+	if p.master != nil || p.signalled.Load() {
+		p.hurry()
+	}
+	// Others that inherited the output may still write to it; it ends with the
+	// last of them.
+	p.pumps.Wait()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	if p.input != nil {
+		p.input.Close()
+	}
+	p.ended = time.Now()
+	close(p.done)
+	p.out.close()
+	then()
+}
+
+// hurry makes the pumps end when no output comes any more. A file that cannot
+// have a deadline ends by itself.
+func (p *process) hurry() {
+	for _, end := range p.ends {
+		_ = end.SetReadDeadline(time.Now().Add(idleGrace))
+	}
+}
+
+// pump carries one stream. Its buffer grows with what is written: most
+// processes write little, and an idle one should cost little.
+func (p *process) pump(end *os.File, kind outputKind) {
+	defer p.pumps.Done()
+	defer end.Close()
+	buf := make([]byte, firstRead)
+	for idle := false; ; {
+		n, err := end.Read(buf)
+		if n > 0 {
+			p.out.append(kind(buf[:n]), n)
+			idle = false
+		}
+		if n == len(buf) && n < largeRead {
+			buf = make([]byte, largeRead)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && p.exited.Load() && !idle {
+			// It may have passed while a slow reader was waited for, with output
+			// left behind: the stream is over after a whole grace of silence.
+			idle = true
+			err = end.SetReadDeadline(time.Now().Add(idleGrace))
+		}
+		if err != nil {
+			return // io.EOF, EIO of a terminal, or silence
+		}
+	}
+}
+
+// expire ends the process and everything it started, its time being over.
+func (p *process) expire() {
+	p.timedOut.Store(true)
+	p.signalled.Store(true)
+	if err := p.Kill(); err != nil && classOf(err) != sandbox.NotFound {
+		p.out.append(stderrEvent([]byte("timeout: "+err.Error()+"\n")), 0)
+	}
+}
+
+func (p *process) signal(sig syscall.Signal) error {
+	if p.exited.Load() {
+		return processGone(p.pid)
+	}
+	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
+		p.signalled.Store(true)
+	}
+	return p.Signal(sig)
+}
+
+func (p *process) resize(size *pb.PTY_Size) error {
+	if p.master == nil {
+		return sandbox.Invalidf("process", "it has no terminal")
+	}
+	cols, rows, err := terminalSize(size)
+	if err != nil {
+		return err
+	}
+	return pty.SetSize(p.master, cols, rows)
+}
+
+// write writes input. It waits for a process that does not read, until the
+// caller gives up.
+func (p *process) write(ctx context.Context, in *pb.ProcessInput) error {
+	var data []byte
+	switch in.GetInput().(type) {
+	case *pb.ProcessInput_Pty:
+		if p.master == nil {
+			return sandbox.Invalidf("input", "the process has no terminal; send stdin")
+		}
+		data = in.GetPty()
+	case *pb.ProcessInput_Stdin:
+		if p.master != nil {
+			return sandbox.Invalidf("input", "the process has a terminal; send pty")
+		}
+		data = in.GetStdin()
+	default:
+		return sandbox.Invalidf("input", "it is missing")
+	}
+	if p.input == nil {
+		return &sandbox.Error{Class: sandbox.Conflict, Field: "input", Reason: "the process was started without stdin"}
+	}
+	return p.writeAll(ctx, data)
+}
+
+func (p *process) writeAll(ctx context.Context, data []byte) error {
+	p.inputs.Lock()
+	defer p.inputs.Unlock()
+	if err := p.input.SetWriteDeadline(time.Time{}); err != nil {
+		return inputClosed(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = p.input.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err := p.input.Write(data)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return ctx.Err()
+	case errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE):
+		return inputClosed(err)
+	}
+	return err
+}
+
+func inputClosed(err error) error {
+	return &sandbox.Error{Class: sandbox.Conflict, Field: "input", Reason: "the input is closed", Err: err}
+}
+
+func (p *process) closeInput() error {
+	if p.master != nil {
+		return sandbox.Invalidf("process", "a terminal's input has no end; send control-D")
+	}
+	if p.input == nil {
+		return nil
+	}
+	if err := p.input.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func terminalSize(size *pb.PTY_Size) (cols, rows uint16, err error) {
+	if size.GetCols() > 1<<16-1 || size.GetRows() > 1<<16-1 {
+		return 0, 0, sandbox.Invalidf("pty.size", "%d by %d is too large", size.GetCols(), size.GetRows())
+	}
+	return uint16(size.GetCols()), uint16(size.GetRows()), nil
+}

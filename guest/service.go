@@ -1,0 +1,198 @@
+//go:build linux
+
+package guest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aether/guest/wire/filesystem/filesystemconnect"
+	"aether/guest/wire/process/processconnect"
+	"aether/host/inroot"
+	"aether/sandbox"
+)
+
+const (
+	maxMessage     = 16 << 20
+	maxHeader      = 64 << 10
+	headerTimeout  = 10 * time.Second
+	idleConnection = 2 * time.Minute
+)
+
+// Service serves one sandbox.
+type Service struct {
+	backend Backend
+	keep    int
+	limits  sandbox.Limits
+	handler http.Handler
+	server  *http.Server
+
+	procs    table
+	watchers watchers
+	usage    usage
+
+	mu       sync.Mutex // guards what is below
+	settings settings
+	updated  time.Time // of the newest change that carried a time
+	root     *inroot.Root
+	closed   bool
+}
+
+// New makes a service. Nothing of the sandbox is touched before the first call.
+// Errors: Invalid, for the Options.
+func New(backend Backend, opts Options) (*Service, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{backend: backend, keep: opts.KeepOutput, limits: opts.Limits, settings: opts.settings()}
+	if s.keep == 0 {
+		s.keep = DefaultKeep
+	}
+	s.procs.running = map[uint32]*process{}
+	s.watchers.all = map[string]*watch{}
+	s.handler = s.routes()
+	s.server = s.newServer()
+	return s, nil
+}
+
+func (s *Service) newServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{Handler: s.handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection}
+}
+
+func (s *Service) routes() http.Handler {
+	options := []connect.HandlerOption{
+		connect.WithReadMaxBytes(maxMessage),
+		// Output goes over a local connection: compressing it only costs time.
+		connect.WithCompressMinBytes(1 << 30),
+		connect.WithInterceptors(errorMapper{}),
+	}
+	mux := http.NewServeMux()
+	mux.Handle(processconnect.NewProcessHandler(processes{s}, options...))
+	mux.Handle(filesystemconnect.NewFilesystemHandler(files{s}, options...))
+	mux.HandleFunc("GET /health", s.health)
+	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /envs", s.envs)
+	mux.HandleFunc("POST /init", s.init)
+	mux.HandleFunc("GET /files", s.download)
+	mux.HandleFunc("POST /files", s.upload)
+	return s.authorize(noZeroTimeout(mux))
+}
+
+// Handler serves the sandbox over a server of the caller's own.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// Serve serves the connections of a listener until Close or the listener's end.
+func (s *Service) Serve(l net.Listener) error {
+	if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// ServeConn serves one connection and returns at once.
+func (s *Service) ServeConn(c net.Conn) error {
+	if err := s.server.Serve(&single{conn: c}); !errors.Is(err, errServed) {
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}
+
+// single is a listener that has one connection. A server returns from it as
+// soon as that connection has a goroutine, so an idle service has none.
+type single struct{ conn net.Conn }
+
+var errServed = errors.New("the only connection is being served")
+
+func (l *single) Accept() (net.Conn, error) {
+	if l.conn == nil {
+		return nil, errServed
+	}
+	c := l.conn
+	l.conn = nil
+	return c, nil
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return &net.UnixAddr{Name: "guest", Net: "unix"} }
+
+// Close ends every connection, watch and process. It is idempotent.
+func (s *Service) Close() error {
+	errs := []error{s.server.Close()}
+	s.watchers.close()
+	for _, p := range s.procs.close() {
+		if err := p.Kill(); err != nil && classOf(err) != sandbox.NotFound {
+			errs = append(errs, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.root != nil {
+		errs = append(errs, s.root.Close())
+		s.root = nil
+	}
+	return errors.Join(errs...)
+}
+
+// openRoot gives the sandbox's root, opened at the first use.
+func (s *Service) openRoot() (*inroot.Root, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, &sandbox.Error{Class: sandbox.NotFound, Reason: "the sandbox has ended"}
+	}
+	if s.root == nil {
+		dir, err := s.backend.Root()
+		if err != nil {
+			return nil, err
+		}
+		s.root = inroot.New(dir)
+	}
+	return s.root, nil
+}
+
+func (s *Service) current() settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings
+}
+
+// noZeroTimeout takes a timeout of zero for none, as its senders mean it.
+func noZeroTimeout(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Connect-Timeout-Ms") == "0" {
+			r.Header.Del("Connect-Timeout-Ms")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// errorMapper maps the errors of every call.
+type errorMapper struct{}
+
+func (errorMapper) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		res, err := next(ctx, req)
+		return res, rpcError(err)
+	}
+}
+
+func (errorMapper) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+func (errorMapper) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		return rpcError(next(ctx, conn))
+	}
+}

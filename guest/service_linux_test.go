@@ -1,0 +1,481 @@
+package guest_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/guest/local"
+	"aether/sandbox"
+)
+
+// serve runs a service over a root and gives a client of it.
+func serve(t *testing.T, root string, opts guest.Options, as guest.ClientOptions) *guest.Client {
+	t.Helper()
+	backend, err := local.New(root, unifiedCgroup(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := guest.New(backend, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := guest.NewClient(dialer(service), as)
+	t.Cleanup(func() {
+		client.Close()
+		if err := service.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+func dialer(service *guest.Service) func(context.Context) (net.Conn, error) {
+	return func(context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		return near, service.ServeConn(far)
+	}
+}
+
+// unifiedCgroup makes a group of the unified hierarchy where the host lets us.
+// The other way of finding processes is tested in package local.
+func unifiedCgroup(t *testing.T) string {
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(mount, "cgroup.procs")); err != nil {
+			continue
+		}
+		dir, err := os.MkdirTemp(mount, "aether-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			groups, _ := filepath.Glob(filepath.Join(dir, "process-*"))
+			for _, group := range append(groups, dir) {
+				if err := os.Remove(group); err != nil {
+					t.Errorf("a cgroup is left: %v", err)
+				}
+			}
+		})
+		return dir
+	}
+	return ""
+}
+
+func here(t *testing.T) *guest.Client {
+	return serve(t, "/", guest.Options{WorkDir: "/tmp", DefaultUser: strconv.Itoa(os.Getuid())}, guest.ClientOptions{})
+}
+
+type result struct {
+	guest.Status
+	stdout, stderr string
+}
+
+func run(t *testing.T, client *guest.Client, cmd guest.Cmd) (result, error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	r, err := client.Start(t.Context(), cmd)
+	if err != nil {
+		return result{}, err
+	}
+	status, err := r.Wait()
+	return result{status, out.String(), errs.String()}, err
+}
+
+func sh(script string) guest.Cmd { return guest.Cmd{Path: "sh", Args: []string{"-c", script}} }
+
+func TestRun(t *testing.T) {
+	client := here(t)
+	for _, c := range []struct {
+		script string
+		want   result
+	}{
+		{"echo out; echo err >&2", result{stdout: "out\n", stderr: "err\n"}},
+		{"exit 7", result{Status: guest.Status{Code: 7}}},
+		{"kill -9 $$", result{Status: guest.Status{Code: -1, Signal: syscall.SIGKILL}}},
+		{"pwd", result{stdout: "/tmp\n"}},
+		{"cat", result{}},
+	} {
+		if got, err := run(t, client, sh(c.script)); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", c.script, got, err, c.want)
+		}
+	}
+}
+
+func TestStartErrorsAreTyped(t *testing.T) {
+	client := here(t)
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		cmd  guest.Cmd
+		want sandbox.Class
+	}{
+		{"no such name", guest.Cmd{Path: "no-such-program"}, sandbox.NotFound},
+		{"no such path", guest.Cmd{Path: "/no/such/program"}, sandbox.NotFound},
+		{"not executable", guest.Cmd{Path: plain}, sandbox.Denied},
+		{"a directory", guest.Cmd{Path: "/tmp/."}, sandbox.Denied},
+		{"nothing", guest.Cmd{}, sandbox.Invalid},
+		{"no such directory", guest.Cmd{Path: "true", Dir: "/no/such"}, sandbox.Invalid},
+		{"a file as directory", guest.Cmd{Path: "true", Dir: plain}, sandbox.Invalid},
+		{"a bad variable", guest.Cmd{Path: "true", Env: map[string]string{"A=B": ""}}, sandbox.Invalid},
+		{"a zero byte", guest.Cmd{Path: "true", Args: []string{"a\x00b"}}, sandbox.Invalid},
+		{"too much", guest.Cmd{Path: "true", Args: []string{strings.Repeat("x", 1<<20)}}, sandbox.Invalid},
+	} {
+		if _, err := run(t, client, c.cmd); sandbox.ClassOf(err) != c.want {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	opts := guest.Options{Env: map[string]string{"A": "service", "B": "service"}, DefaultUser: strconv.Itoa(os.Getuid())}
+	client := serve(t, "/", opts, guest.ClientOptions{})
+	cmd := sh(`echo $A $B ${PATH:+path} ${HOME:+home} ${USER:+user} ${LOGNAME:+logname} ${SHELL:+shell}`)
+	cmd.Env = map[string]string{"B": "request"}
+	got, err := run(t, client, cmd)
+	if want := "service request path home user logname shell\n"; err != nil || got.stdout != want {
+		t.Errorf("%q, %v", got.stdout, err)
+	}
+}
+
+func TestUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can run as somebody else")
+	}
+	client := serve(t, "/", guest.Options{WorkDir: "/", DefaultUser: "4321:8765"}, guest.ClientOptions{})
+	got, err := run(t, client, sh("id -u; id -g; id -G"))
+	if err != nil || got.stdout != "4321\n8765\n8765\n" {
+		t.Errorf("%q, %v", got.stdout, err)
+	}
+	named := serve(t, "/", guest.Options{WorkDir: "/"}, guest.ClientOptions{User: "4321"})
+	if got, err := run(t, named, sh("id -u")); err != nil || got.stdout != "4321\n" {
+		t.Errorf("%q, %v", got.stdout, err)
+	}
+	stranger := serve(t, "/", guest.Options{}, guest.ClientOptions{User: "no-such-user"})
+	if _, err := run(t, stranger, sh("true")); sandbox.ClassOf(err) != sandbox.Denied {
+		t.Errorf("an unknown user: %v", err)
+	}
+}
+
+// TestBinaryOutput carries 64 MiB of bytes that are no text.
+func TestBinaryOutput(t *testing.T) {
+	const size = 64 << 20
+	client := here(t)
+	// A file gives the same bytes twice: once for us, once for the kernel's tools.
+	name := filepath.Join(t.TempDir(), "random")
+	if got, err := run(t, client, sh(fmt.Sprintf("head -c %d /dev/urandom > %s", size, name))); err != nil || got.Code != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.New()
+	var count counter
+	r, err := client.Start(t.Context(), guest.Cmd{Path: "cat", Args: []string{name}, Stdout: io.MultiWriter(sum, &count)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if count != size || !bytes.Equal(sum.Sum(nil), sum256(want)) {
+		t.Errorf("%d bytes came through, and not the same", count)
+	}
+}
+
+func sum256(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:]
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// TestFloodWithoutReader lets a process write for a while with nobody reading.
+func TestFloodWithoutReader(t *testing.T) {
+	client := here(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := client.Start(ctx, guest.Cmd{Path: "yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	r.Close()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	time.Sleep(500 * time.Millisecond)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if flooded := after.TotalAlloc - before.TotalAlloc; flooded < 16<<20 {
+		t.Errorf("the process wrote only %d bytes: it waits for somebody", flooded)
+	}
+	again, err := client.Connect(t.Context(), r.Pid(), guest.Cmd{})
+	if err != nil {
+		t.Fatal("the process is gone:", err)
+	}
+	if err := again.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if status, err := again.Wait(); err != nil || status.Signal != syscall.SIGKILL {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
+func TestDroppedClientDoesNotKill(t *testing.T) {
+	client := here(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := client.Start(ctx, sh("sleep 0.3; echo late; exit 3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	r.Close()
+	time.Sleep(500 * time.Millisecond) // it ends with nobody connected
+	var out bytes.Buffer
+	again, err := client.Connect(t.Context(), r.Pid(), guest.Cmd{Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := again.Wait(); err != nil || status.Code != 3 || out.String() != "late\n" {
+		t.Errorf("%+v, %q, %v", status, out.String(), err)
+	}
+}
+
+// TestTimeoutEndsDaemons gives a process a grandchild that leaves its session
+// and its parents, as daemons do.
+func TestTimeoutEndsDaemons(t *testing.T) {
+	client := here(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	script := fmt.Sprintf("(setsid sh -c 'echo $$ > %s; exec sleep 60' >/dev/null 2>&1 </dev/null &) ; sleep 60", file)
+	r, err := client.Start(ctx, sh(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := r.Wait(); sandbox.ClassOf(err) != sandbox.Timeout || time.Since(began) > 3*time.Second {
+		t.Errorf("%v after %v, want a timeout", err, time.Since(began))
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the daemon's end", func() bool { return !alive(pid) })
+}
+
+// alive does not count a zombie that nobody reaps.
+func alive(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(data), ") Z ")
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 200 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("no sign of %s", what)
+}
+
+func TestInput(t *testing.T) {
+	client := here(t)
+	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than any pipe holds
+	cmd := guest.Cmd{Path: "cat", Stdin: bytes.NewReader(want)}
+	got, err := run(t, client, cmd)
+	if err != nil || got.stdout != string(want) {
+		t.Errorf("%d bytes of %d, %v", len(got.stdout), len(want), err)
+	}
+	// One that does not read its input ends all the same.
+	cmd = sh("exit 4")
+	cmd.Stdin = bytes.NewReader(want)
+	if got, err := run(t, client, cmd); err != nil || got.Code != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestSignal(t *testing.T) {
+	client := here(t)
+	lines := make(lineWriter, 10)
+	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"}, Stdout: lines})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		lines.wait("ready")
+		if err := r.Signal(context.Background(), syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+	}()
+	if status, err := r.Wait(); err != nil || status.Code != 5 {
+		t.Errorf("%+v, %v", status, err)
+	}
+	if err := r.Signal(t.Context(), syscall.SIGTERM); sandbox.ClassOf(err) != sandbox.NotFound {
+		t.Errorf("a signal to a process that has ended: %v", err)
+	}
+	if err := r.Signal(t.Context(), 99); sandbox.ClassOf(err) == sandbox.Internal {
+		t.Errorf("a signal that is none: %v", err)
+	}
+}
+
+type lineWriter chan string
+
+func (l lineWriter) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+func (l lineWriter) wait(text string) {
+	for got := range l {
+		if strings.Contains(got, text) {
+			return
+		}
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	client := here(t)
+	out := make(lineWriter, 100)
+	in, typed := io.Pipe()
+	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Stdin: in, Stdout: out, Terminal: &guest.Size{Cols: 80, Rows: 24}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan guest.Status)
+	go func() {
+		status, err := r.Wait()
+		if err != nil {
+			t.Error(err)
+		}
+		close(out)
+		done <- status
+	}()
+	fmt.Fprintln(typed, "stty size; tty")
+	out.wait("24 80")
+	if err := r.Resize(t.Context(), guest.Size{Cols: 132, Rows: 50}); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(typed, "stty size")
+	out.wait("50 132")
+	fmt.Fprintln(typed, "exit 6")
+	if status := <-done; status.Code != 6 {
+		t.Errorf("%+v", status)
+	}
+}
+
+func TestListAndTag(t *testing.T) {
+	client := here(t)
+	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"60"}, Tag: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := client.Processes(t.Context())
+	if err != nil || len(all) != 1 || all[0].GetTag() != "mine" || int(all[0].GetPid()) != r.Pid() || all[0].GetConfig().GetCmd() != "sleep" {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := r.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "an empty list", func() bool {
+		all, err := client.Processes(t.Context())
+		return err == nil && len(all) == 0
+	})
+}
+
+func TestCloseEndsProcesses(t *testing.T) {
+	backend, err := local.New("/", unifiedCgroup(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := guest.New(backend, guest.Options{WorkDir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := guest.NewClient(dialer(service), guest.ClientOptions{User: strconv.Itoa(os.Getuid())})
+	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"60"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wait(); err == nil {
+		t.Error("the stream went on")
+	}
+	waitFor(t, "the process's end", func() bool { return !alive(r.Pid()) })
+	if _, err := client.Start(t.Context(), sh("true")); err == nil {
+		t.Error("a closed service started something")
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	client := here(t)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			got, err := run(t, client, sh(fmt.Sprintf("echo %d", i)))
+			if err != nil || got.stdout != fmt.Sprintln(i) {
+				t.Errorf("%d: %+v, %v", i, got, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkStart(b *testing.B) {
+	backend, err := local.New("/", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	service, err := guest.New(backend, guest.Options{WorkDir: "/", DefaultUser: strconv.Itoa(os.Getuid())})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer service.Close()
+	client := guest.NewClient(dialer(service), guest.ClientOptions{})
+	for b.Loop() {
+		r, err := client.Start(b.Context(), guest.Cmd{Path: "/bin/true"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := r.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

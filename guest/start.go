@@ -1,0 +1,121 @@
+//go:build linux
+
+package guest
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"aether/host/pty"
+	"aether/sandbox"
+
+	pb "aether/guest/wire/process"
+)
+
+// start starts the process of a request and attaches a first reader, so that
+// nothing it writes is lost.
+func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*process, *reader, error) {
+	if err := s.procs.room(); err != nil {
+		return nil, nil, err
+	}
+	cmd, err := c.command(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &process{config: req.GetProcess(), tag: req.Tag, out: newOutput(s.keep), done: make(chan struct{})}
+	deadline, timed := ctx.Deadline()
+	cmd.KillTree = timed
+	io, err := s.openIO(req, cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Process, err = s.backend.Start(ctx, *cmd)
+	closeAll(io.child)
+	if err != nil {
+		closeAll(io.own())
+		return nil, nil, startError(cmd, err)
+	}
+	p.pid, p.ends, p.input, p.master = uint32(p.Pid()), io.ends, io.input, io.master
+	r := p.out.attach()
+	s.procs.add(p)
+	if timed {
+		p.timer = time.AfterFunc(time.Until(deadline), p.expire)
+	}
+	p.run(io.kinds, func() { s.procs.end(p) })
+	return p, r, nil
+}
+
+// startError classes what a back end could not.
+func startError(cmd *Command, err error) error {
+	if sandbox.ClassOf(err) != sandbox.Internal {
+		return err
+	}
+	return &sandbox.Error{Class: classOf(err), Op: "start " + clip(cmd.Path), Err: err}
+}
+
+// stdio is the files between a process and the service.
+type stdio struct {
+	child  []*os.File
+	ends   []*os.File // read here
+	kinds  []outputKind
+	input  *os.File // written here
+	master *os.File
+}
+
+func (io *stdio) own() []*os.File { return append(io.ends, io.input) }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func (s *Service) openIO(req *pb.StartRequest, cmd *Command) (*stdio, error) {
+	if req.GetPty() != nil {
+		return s.openTerminal(req.GetPty().GetSize(), cmd)
+	}
+	io := &stdio{kinds: []outputKind{stdoutEvent, stderrEvent}}
+	fail := func(err error) (*stdio, error) {
+		closeAll(append(io.child, io.own()...))
+		return nil, err
+	}
+	for _, end := range []**os.File{&cmd.Stdout, &cmd.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		*end, io.ends, io.child = w, append(io.ends, r), append(io.child, w)
+	}
+	// A client that does not say whether it will send input is an old one, and
+	// those do.
+	if req.Stdin == nil || req.GetStdin() {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		cmd.Stdin, io.input, io.child = r, w, append(io.child, r)
+	}
+	return io, nil
+}
+
+func (s *Service) openTerminal(size *pb.PTY_Size, cmd *Command) (*stdio, error) {
+	cols, rows, err := terminalSize(size)
+	if err != nil {
+		return nil, err
+	}
+	master, slave, err := s.backend.OpenPTY()
+	if err != nil {
+		return nil, err
+	}
+	if cols > 0 && rows > 0 {
+		if err := pty.SetSize(master, cols, rows); err != nil {
+			closeAll([]*os.File{master, slave})
+			return nil, err
+		}
+	}
+	cmd.TTY = slave
+	return &stdio{child: []*os.File{slave}, ends: []*os.File{master}, kinds: []outputKind{ptyEvent}, input: master, master: master}, nil
+}

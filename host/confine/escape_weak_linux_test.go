@@ -1,0 +1,57 @@
+package confine
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestEscapeNoticesWeakCells takes one wall away at a time and makes the attack
+// that it stands against: one that then answers as before proves nothing.
+func TestEscapeNoticesWeakCells(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		without []string
+		edit    func(*scene, *Config)
+		attack  string
+		trial   string
+	}{
+		{"no filter: namespaces", []string{partFilter}, nil, "kernel", "clone user"},
+		{"no filter: keyrings", []string{partFilter}, nil, "kernel", "keyctl"},
+		{"no filter: status", []string{partFilter}, nil, "privileges", "have another Seccomp"},
+		{"capabilities left: bounding set", []string{partCapabilities}, nil, "privileges", "have another CapBnd"},
+		{"capabilities left: new ones", []string{partCapabilities}, nil, "privileges", "have another NoNewPrivs"},
+		{"nothing covered", []string{partMasks}, nil, "proc", "read interrupts"},
+		{"nothing covered: directories", []string{partMasks}, nil, "proc", "list fs"},
+		{"no landlock", []string{partLandlock}, nil, "devices", "make a whiteout"},
+		{"no resource limits", []string{partRlimits}, nil, "privileges", "raise a hard limit"},
+		{"the host's network", nil, func(_ *scene, c *Config) { c.HostNetwork = true }, "network", "the host's loopback"},
+		{"the host's files", nil, showSecret, "files", "by its path"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, c.without...)
+			skipIfNeverThere(t, s, c.without)
+			cell := s.boot(t, func(config *Config) {
+				if c.edit != nil {
+					c.edit(s, config)
+				}
+			})
+			got := s.answers(t, cell, c.attack, who{"user", UserID}, s.facts)[c.trial]
+			if !got.Passed {
+				t.Errorf("the attack %q of %s still answers %q", c.trial, c.attack, got.Text)
+			}
+		})
+	}
+}
+
+func showSecret(s *scene, c *Config) {
+	dir := filepath.Dir(s.facts.File)
+	c.Mounts = append(c.Mounts, Mount{Source: dir, Target: dir})
+}
+
+func skipIfNeverThere(t *testing.T, s *scene, without []string) {
+	for _, name := range without {
+		if name == partLandlock && s.host.landlock < landlockLeastABI {
+			t.Skip("this kernel has no landlock to leave out")
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"aether/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// idBase is the host id of the cell's id 0 when root runs cells: the last
+	// block of 65536 in the range that systemd reserves for containers, so that
+	// no user or service of a host owns it.
+	idBase  = 0x6fff0000
+	idCount = 1 << 16
+
+	// UserID is the id of the ordinary user inside a cell, and the only id there
+	// when an ordinary user runs cells.
+	UserID = 1000
+	// initID owns PID 1 of a cell where there is more than one id.
+	initID = 65534
+)
+
+// Identity is how ids of cells correspond to ids of the host.
+type Identity struct {
+	// Single says that cells have one id, UserID, which is the caller's.
+	Single bool
+	uid    int
+	gid    int
+}
+
+func currentIdentity() Identity {
+	uid, gid := os.Geteuid(), os.Getegid()
+	return Identity{Single: uid != 0 || !capable(unix.CAP_SYS_ADMIN) || !capable(unix.CAP_SETUID), uid: uid, gid: gid}
+}
+
+// ToHost gives the host's ids for ids of a cell.
+func (id Identity) ToHost(uid, gid uint32) (int, int, error) {
+	if !id.Single {
+		if uid >= idCount || gid >= idCount {
+			return 0, 0, sandbox.Invalidf("user", "the ids %d:%d are not below %d", uid, gid, idCount)
+		}
+		return idBase + int(uid), idBase + int(gid), nil
+	}
+	if uid != UserID || gid != UserID {
+		return 0, 0, &sandbox.Error{Class: sandbox.Unavailable, Field: "user",
+			Reason: fmt.Sprintf("a cell run by an ordinary user has the ids %d:%d only, not %d:%d", UserID, UserID, uid, gid),
+			Remedy: "run aether as root for other users inside"}
+	}
+	return id.uid, id.gid, nil
+}
+
+// FromHost gives the cell's ids for ids of the host; ids that the cell does not
+// have are shown as nobody's.
+func (id Identity) FromHost(uid, gid uint32) (uint32, uint32) {
+	return id.fromHost(uid, id.uid), id.fromHost(gid, id.gid)
+}
+
+func (id Identity) fromHost(n uint32, own int) uint32 {
+	switch {
+	case id.Single && int(n) == own:
+		return UserID
+	case !id.Single && n >= idBase && n < idBase+idCount:
+		return n - idBase
+	}
+	return initID
+}
+
+func capable(c uint) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return data[c/32].Effective&(1<<(c%32)) != 0
+}
+
+// mapLine is the content of a uid_map or gid_map.
+func (id Identity) mapLine(own int) string {
+	if id.Single {
+		return fmt.Sprintf("%d %d 1\n", UserID, own)
+	}
+	return fmt.Sprintf("0 %d %d\n", idBase, idCount)
+}
+
+// writeMaps gives a child in a new user namespace its ids. proc is where this
+// thread sees the host's /proc.
+func (id Identity) writeMaps(proc string, pid int) error {
+	dir := proc + "/" + strconv.Itoa(pid)
+	for _, m := range []struct{ file, line string }{{"/uid_map", id.mapLine(id.uid)}, {"/gid_map", id.mapLine(id.gid)}} {
+		if err := writeShort(dir+m.file, m.line); err != nil {
+			return fmt.Errorf("write %s: %w", m.file[1:], err)
+		}
+	}
+	return nil
+}
+
+func writeShort(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = syscall.Write(fd, []byte(text))
+	return err
+}

@@ -1,0 +1,47 @@
+package pty
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open gives the other end of a terminal whose /dev/ptmx was opened as master:
+// the end that a process reads and writes. The master should be opened with
+// O_NONBLOCK, so that a Close ends a Read.
+func Open(master *os.File) (slave *os.File, err error) {
+	err = control(master, func(fd int) error {
+		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+			return os.NewSyscallError("unlock terminal", err)
+		}
+		// TIOCGPTPEER goes by the descriptor, so that it reaches the right
+		// instance of devpts whatever the paths of this process are.
+		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+		if errno != 0 {
+			return os.NewSyscallError("open terminal", errno)
+		}
+		slave = os.NewFile(peer, "terminal")
+		return nil
+	})
+	return slave, err
+}
+
+// SetSize tells the processes on a terminal how big it is.
+func SetSize(end *os.File, cols, rows uint16) error {
+	return control(end, func(fd int) error {
+		return os.NewSyscallError("resize terminal", unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: cols, Row: rows}))
+	})
+}
+
+// control avoids File.Fd, which would make the descriptor block.
+func control(f *os.File, fn func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := conn.Control(func(fd uintptr) { inner = fn(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
