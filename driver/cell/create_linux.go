@@ -109,13 +109,15 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 	if err != nil {
 		return err
 	}
-	if err := e.limit(blank.group, i.spec.Limits); err != nil {
-		return errors.Join(err, blank.discard())
-	}
 	i.group = blank.group
-	i.cell, err = blank.Boot(config.Hostname, config.Upper, config.Processes)
-	if err != nil {
+	if i.cell, err = blank.Boot(config.Hostname, config.Upper, config.Processes); err != nil {
 		return joinRemoval(ctx, i.group, err)
+	}
+	// Not before: a blank shares this program's memory, and so would its end.
+	if err := e.limit(i.group, i.spec.Limits); err != nil {
+		err = errors.Join(err, i.cell.Kill())
+		_, waited := i.cell.Wait()
+		return joinRemoval(ctx, i.group, errors.Join(err, waited))
 	}
 	return nil
 }

@@ -47,8 +47,8 @@ func mounted(t *testing.T, mounts ...sandbox.Mount) sandbox.Instance {
 func TestReadOnlyMount(t *testing.T) {
 	dir := shared(t)
 	instance := mounted(t, sandbox.Mount{Source: dir, Target: "/mnt/a/deep/place"})
-	got := sh(t, instance, "cd /mnt/a/deep/place; cat file; echo; stat -c %u:%g file; echo x 2>&1 > new || echo refused; rm -f file 2>/dev/null || echo refused")
-	if want := "outside\n1000:1000\nrefused\nrefused"; !strings.HasSuffix(got, "refused") || strings.Count(got, "refused") != 2 || !strings.HasPrefix(got, want[:17]) {
+	got := sh(t, instance, "cd /mnt/a/deep/place; cat file; echo; stat -c %u:%g file; (echo x > new) || echo refused; rm -f file || echo refused")
+	if want := "outside\n1000:1000\nrefused\nrefused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {

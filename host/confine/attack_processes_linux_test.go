@@ -148,7 +148,6 @@ func (p proc) leaks(f facts, mounts string) (list []string) {
 	seen := p.text("mountinfo")
 	note(seen != "" && seen != mounts, "mounts of the host")
 	note(strings.Contains(p.text("net/unix"), f.Abstract), "sockets of the host")
-	note(strings.Contains(p.text("cmdline"), "-test."), "command line")
 	note(strings.Contains(p.text("environ"), f.Secret), "environment")
 	note(strings.Contains(p.text("maps"), ".test"), "maps")
 	note(p.memory(f), "memory")

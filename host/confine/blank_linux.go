@@ -16,12 +16,6 @@ import (
 
 const ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// Phases of PID 1's script.
-const (
-	parkedPhase = spawn.First  // a blank: everything but its root stands
-	booted      = spawn.Second // a cell: commands can join it
-)
-
 // handshake is how long a blank waits to hear that this program has seen it
 // armed with its parent-death signal. Before that it could outlive us.
 const handshake = 10 * time.Second
@@ -30,6 +24,9 @@ const handshake = 10 * time.Second
 // what it shall be. Blanks are made ahead, because new namespaces, the net
 // namespace above all, take longer than everything that follows. Each becomes
 // one cell at most.
+//
+// A blank is in its group from the start. The group must get its limits only
+// when the blank has become a cell; see Cell.
 type Blank struct {
 	base    *Base
 	config  Config
@@ -110,7 +107,7 @@ func (b *Blank) park(w words) error {
 		}
 		w.mapped.Set()
 	}
-	if err := b.started.Reached(parkedPhase); err != nil {
+	if err := b.started.Announced(); err != nil {
 		return err
 	}
 	w.seen.Set()
@@ -138,7 +135,7 @@ func (b *Blank) build() words {
 		s.loopbackUp()
 	}
 	s.part(partPark)
-	s.Announce(parkedPhase, spareFd)
+	s.Announce(spareFd)
 	s.Wait(w.seen, handshake)
 	s.Wait(b.claimed, 0)
 	return w

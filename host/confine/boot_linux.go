@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"syscall"
 
 	"aether/host/cgroup"
@@ -39,10 +38,6 @@ type Cell struct {
 	config    Config
 	init      *spawn.Process
 	namespace uintptr // flags of what a process joins
-
-	mu      sync.Mutex
-	script  *spawn.Script // of PID 1, until it has left it
-	started spawn.Started
 }
 
 // Boot makes a cell of which nothing was known before.
@@ -54,27 +49,22 @@ func (b *Base) Boot(config Config) (*Cell, error) {
 	return blank.Boot(config.Hostname, config.Upper, config.Processes)
 }
 
-// Boot makes a cell of the blank, which is used up by it. It returns when the
-// root file system stands; PID 1 has yet to become the program that only reaps.
+// Boot makes a cell of the blank, which is used up by it. It returns when PID 1
+// has become the program that only reaps: before that nobody may be beside it,
+// for it shares this program's memory, and its group may have no memory limit,
+// for the out-of-memory killer would take this program for a part of it.
 func (b *Blank) Boot(hostname string, upper, processes int64) (*Cell, error) {
-	h := b.base.host
 	b.config.Hostname, b.config.Upper, b.config.Processes = hostname, upper, processes
 	b.finish()
-	c := &Cell{host: h, config: b.config, namespace: joined(b.config), init: b.init, script: b.script.Script, started: b.started}
 	if err := b.script.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
 	}
 	b.claimed.Set()
-	phase := booted
-	if h.Identity.Single {
-		// Everything of an ordinary user has one id: no command may be beside
-		// PID 1 while that still shares this program's memory.
-		phase = spawn.Gone
+	if err := b.started.Left(); err != nil {
+		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
 	}
-	if err := b.started.Reached(phase); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), c.end())
-	}
-	return c, nil
+	c := &Cell{host: b.base.host, config: b.config, init: b.init, namespace: joined(b.config)}
+	return c, b.script.Free()
 }
 
 // finish writes the rest of the script, which the blank is waiting for.
@@ -84,7 +74,6 @@ func (b *Blank) finish() {
 	s.attachMounts(b.mounts)
 	s.part(partInit)
 	s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
-	s.Announce(booted, spareFd)
 	s.becomeInit()
 }
 
@@ -95,15 +84,6 @@ func joined(config Config) uintptr {
 		flags |= unix.CLONE_NEWNET
 	}
 	return flags
-}
-
-// end is for a cell that nobody has seen yet.
-func (c *Cell) end() error {
-	if err := c.Kill(); err != nil {
-		return err
-	}
-	_, err := c.Wait()
-	return err
 }
 
 // becomeInit appends the end of PID 1's script. It stays the cell's root, in
@@ -128,23 +108,9 @@ func (s script) reapOrphans() {
 // Pid is PID 1's number outside.
 func (c *Cell) Pid() int { return c.init.Pid() }
 
-// Wait waits for the end of the cell: PID 1 and everything in it.
-func (c *Cell) Wait() (spawn.Status, error) {
-	status, err := c.init.Wait()
-	return status, errors.Join(err, c.settle())
-}
-
-// settle frees PID 1's script once PID 1 has left it.
-func (c *Cell) settle() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.script == nil || !c.started.Released() {
-		return nil
-	}
-	s := c.script
-	c.script = nil
-	return s.Free()
-}
+// Wait waits for the end of the cell: PID 1 and everything in it. Commands that
+// were started from outside must be waited for too, or it does not end.
+func (c *Cell) Wait() (spawn.Status, error) { return c.init.Wait() }
 
 // Kill ends the cell. The kernel kills every process of a pid namespace with
 // its PID 1, which is reaped only when all are gone.

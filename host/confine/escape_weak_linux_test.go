@@ -18,7 +18,7 @@ func TestEscapeNoticesWeakCells(t *testing.T) {
 		{"no filter: namespaces", []string{partFilter}, nil, "kernel", "clone user"},
 		{"no filter: keyrings", []string{partFilter}, nil, "kernel", "keyctl"},
 		{"no filter: status", []string{partFilter}, nil, "privileges", "have another Seccomp"},
-		{"capabilities left: bounding set", []string{partCapabilities}, nil, "privileges", "have another CapBnd"},
+		{"capabilities left: bounding set", []string{partBounds}, nil, "privileges", "have another CapBnd"},
 		{"capabilities left: new ones", []string{partCapabilities}, nil, "privileges", "have another NoNewPrivs"},
 		{"nothing covered", []string{partMasks}, nil, "proc", "read interrupts"},
 		{"nothing covered: directories", []string{partMasks}, nil, "proc", "list fs"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"aether/host/cgroup"
 	"aether/host/spawn"
@@ -59,53 +58,41 @@ func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, 
 		return nil, 0, err
 	}
 	if c.host.Identity.Single {
-		c.host.one.Lock()
-		defer c.host.one.Unlock()
+		c.host.one.RLock()
+		defer c.host.one.RUnlock()
 	}
-	started, err := c.start(s, pidfd, command.Group.Into)
+	started, err := s.Start(0, -1)
 	if err != nil {
 		return nil, 0, err
 	}
 	p, err := started.Await()
-	return p, int(inside.Result()), errors.Join(err, c.settle())
-}
-
-// start clones the process. Root's thread joins the pid namespace for its next
-// child and comes back; an ordinary user's thread may not, so there the script
-// itself joins all and branches.
-func (c *Cell) start(s script, pidfd, group int) (started spawn.Started, err error) {
-	if c.host.Identity.Single {
-		return s.Start(0, group)
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Setns(pidfd, unix.CLONE_NEWPID); err != nil {
-		return started, os.NewSyscallError("setns pid", err)
-	}
-	started, err = s.Start(0, group)
-	if back := unix.Setns(int(c.host.pidns.Fd()), unix.CLONE_NEWPID); back != nil {
-		// Children of this thread, whosever they are, would be born in a cell.
-		panic(fmt.Sprintf("confine: a thread cannot leave a pid namespace: %v", back))
-	}
-	return started, err
+	return p, int(inside.Result()), err
 }
 
 // enter appends everything from a fresh child of this program to the command,
 // and gives the step that finds out its number inside.
-func (s script) enter(c *Cell, pidfd int, command Command) (spawn.Step, error) {
+//
+// That child joins the cell's namespaces while nobody in the cell can see it,
+// for a pid namespace is joined by one's children only. Its child is born in the
+// cell, drops what is left, and executes.
+func (s script) enter(c *Cell, pidfd int, command Command) (inside spawn.Step, err error) {
 	h := c.host
-	s.join(command.Group)
 	s.stdio(h, command)
-	inside := s.namespaces(c, pidfd)
-	s.session(command)
+	s.part(partEnter)
+	// Inside, others see a process whose memory is still this program's.
+	s.prctl(unix.PR_SET_DUMPABLE, 0)
+	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
+	s.Call(unix.SYS_UMASK, 0o022)
 	s.rlimits(c.config.Processes)
-	who := credentials{uid: command.UID, gid: command.GID, groups: command.Groups, single: h.Identity.Single}
-	if s.part(partCapabilities) {
-		s.emptyBounds()
-		s.dropTo(who)
-	} else {
-		s.become(who)
-	}
+	s.emptyBounds()
+	s.part(partBorn)
+	// It takes the host's root to be born in a cgroup, so the identity is later.
+	branch := s.Branch(command.Group.Into)
+	s.Exit()
+	s.Land(branch)
+	s.join(command.Group)
+	inside = s.session(command)
+	s.drop(credentials{uid: command.UID, gid: command.GID, groups: command.Groups, single: h.Identity.Single})
 	s.chdir(command.Dir)
 	s.landlock(h.landlock, c.config.HostNetwork)
 	if err := s.filter(); err != nil {
@@ -117,41 +104,46 @@ func (s script) enter(c *Cell, pidfd int, command Command) (spawn.Step, error) {
 	return inside, nil
 }
 
-// namespaces appends the joining of the cell. From here on its other processes
-// can see this one, whose memory is still this program's: hence undumpable.
-func (s script) namespaces(c *Cell, pidfd int) (inside spawn.Step) {
-	s.part(partEnter)
-	s.prctl(unix.PR_SET_DUMPABLE, 0)
-	if c.host.Identity.Single {
-		s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
-		branch := s.Branch(0)
-		s.Exit()
-		s.Land(branch)
+// drop appends the loss of capabilities and the change of identity.
+func (s script) drop(who credentials) {
+	if s.part(partCapabilities) {
+		s.dropTo(who)
 	} else {
-		s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace&^unix.CLONE_NEWPID)
+		s.become(who)
 	}
-	inside = s.Call(unix.SYS_GETPID)
-	s.closeFrom(3)
-	return inside
 }
 
-func (s script) session(command Command) {
+// session appends the beginning of a session, and gives the step that finds out
+// the process's number.
+func (s script) session(command Command) (inside spawn.Step) {
 	s.part(partSession)
+	inside = s.Call(unix.SYS_GETPID)
+	s.closeFrom(3)
 	s.Call(unix.SYS_SETSID)
 	if command.Terminal {
 		s.Call(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
 	}
-	s.Call(unix.SYS_UMASK, 0o022)
+	return inside
 }
 
-// stdio gives the process its standard descriptors. All sources are above 2,
-// which Open made sure of, so none is overwritten before it is used.
+// stdio gives the process its standard descriptors. One that is among them here
+// already is copied out of the way first.
 func (s script) stdio(h *Host, command Command) {
 	s.part(partFiles)
-	for fd, file := range []*os.File{command.Stdin, command.Stdout, command.Stderr} {
+	var sources [3]spawn.Step
+	files := []*os.File{command.Stdin, command.Stdout, command.Stderr}
+	for i, file := range files {
+		if file != nil && file.Fd() < 3 {
+			sources[i] = s.Call(unix.SYS_FCNTL, file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		}
+	}
+	for i, file := range files {
 		if file == nil {
 			file = h.null
 		}
-		s.Call(unix.SYS_DUP3, file.Fd(), uintptr(fd), 0)
+		dup := s.Call(unix.SYS_DUP3, file.Fd(), uintptr(i), 0)
+		if file.Fd() < 3 {
+			sources[i].Into(dup, 0)
+		}
 	}
 }

@@ -32,9 +32,10 @@ type Host struct {
 
 	threads []*spawner
 	next    atomic.Uint32
-	// one serialises, for an ordinary user, what needs this program dumpable (a
-	// new user namespace's maps) and what needs it not to be (entering a cell).
-	one sync.Mutex
+	// one keeps apart, for an ordinary user, what needs this program dumpable (a
+	// new user namespace's maps, locked for writing) and what needs it not to be
+	// (entering a cell, for reading).
+	one sync.RWMutex
 }
 
 // spawner is a thread that clones, and the stage that it stands on.
@@ -85,18 +86,12 @@ func Open(opts Options) (h *Host, err error) {
 }
 
 func (h *Host) openFiles() (err error) {
-	for _, f := range []struct {
-		to   **os.File
-		path string
-		flag int
-	}{{&h.null, os.DevNull, os.O_RDWR}, {&h.pidns, "/proc/self/ns/pid", os.O_RDONLY}} {
-		opened, err := os.OpenFile(f.path, f.flag, 0)
-		if err != nil {
-			return err
-		}
-		if *f.to, err = high(opened); err != nil {
-			return err
-		}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if h.null, err = high(null); err != nil {
+		return err
 	}
 	if h.pause, err = spawn.Pause(); err != nil {
 		return err
@@ -114,7 +109,7 @@ func (h *Host) Close() {
 	for _, t := range h.threads {
 		t.Close()
 	}
-	for _, f := range []*os.File{h.null, h.self, h.pidns, h.userns} {
+	for _, f := range []*os.File{h.null, h.self, h.userns} {
 		if f != nil {
 			f.Close()
 		}
@@ -155,7 +150,7 @@ func (h *Host) visit(flags uint64, build func(script), fn func(pid int) error) e
 	seen := s.Word()
 	s.initFiles(h)
 	build(s)
-	s.Announce(spawn.First, 0)
+	s.Announce(0)
 	s.Wait(seen, handshake)
 	s.Exit()
 	runtime.LockOSThread()
@@ -164,7 +159,7 @@ func (h *Host) visit(flags uint64, build func(script), fn func(pid int) error) e
 	if err != nil {
 		return err
 	}
-	if err = started.Reached(spawn.First); err == nil {
+	if err = started.Announced(); err == nil {
 		err = fn(started.Pid())
 	}
 	seen.Set()

@@ -24,6 +24,9 @@ type credentials struct {
 // emptyBounds appends the loss of the capabilities that an execution could give
 // back. PID 1, which executes nothing after its own program, goes without.
 func (s script) emptyBounds() {
+	if !s.part(partBounds) {
+		return
+	}
 	for capability := range uintptr(lastCapability + 1) {
 		s.prctl(unix.PR_CAPBSET_DROP, capability).MayFail()
 	}

@@ -37,6 +37,7 @@ var calls = map[uintptr]struct {
 	unix.SYS_EXIT_GROUP:              {"exit_group", []kind{number}},
 	unix.SYS_FCHDIR:                  {"fchdir", []kind{number}},
 	unix.SYS_FCHOWNAT:                {"fchownat", []kind{number, text, number, number, hex}},
+	unix.SYS_FCNTL:                   {"fcntl", []kind{number, number, number}},
 	unix.SYS_FUTEX:                   {"futex", []kind{memory, number, number, memory, memory, number}},
 	unix.SYS_GETPID:                  {"getpid", nil},
 	unix.SYS_IOCTL:                   {"ioctl", []kind{number, hex, memory}},

@@ -55,6 +55,8 @@ type control struct {
 	_          int32     // 140
 	nested     cloneArgs // 144: for a clone made by the script itself
 	branch     uint32    // 232: as phase, for the child of that clone
+	branchPid  int32     // 236: its number, from the moment that it exists
+	abandoned  uint32    // 240: we killed it
 }
 
 // Script is a list of system calls in memory that the garbage collector does
@@ -176,13 +178,28 @@ func (st Step) Result() int64 {
 }
 
 // Branch appends a clone3 whose child shares our memory, has the same parent as
-// the process that walks the script, and goes on at the step that Land marks.
-// The cloning process goes on with the next step, and must end by Exit. The
-// child, not the cloning process, is then what Start gives.
-func (s *Script) Branch(flags uint64) Step {
+// the process that walks the script, and goes on at the step that Land marks. It
+// is born in the version 2 cgroup of that descriptor, or where its maker is for
+// -1. The cloning process goes on with the next step once its child has left our
+// memory (CLONE_VFORK), and must end by Exit. The child, not the cloning process,
+// is then what Start gives.
+//
+// The vfork is not for speed. The kernel's out-of-memory killer ends everything
+// that shares a victim's memory, which for a child of ours would be this whole
+// program; only a child in the middle of a vfork is never a victim. So whatever
+// enters a group with a memory limit is such a child.
+func (s *Script) Branch(cgroup int) Step {
 	c := s.control()
 	c.branch = 1
-	c.nested = cloneArgs{flags: flags | unix.CLONE_VM | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID, childTid: address(&c.branch)}
+	c.nested = cloneArgs{
+		flags:     unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID,
+		childTid:  address(&c.branch),
+		parentTid: address(&c.branchPid),
+	}
+	if cgroup >= 0 {
+		c.nested.flags |= unix.CLONE_INTO_CGROUP
+		c.nested.cgroup = uint64(cgroup)
+	}
 	at := s.Call(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.nested)), unsafe.Sizeof(c.nested))
 	s.step(at.index).flags |= branch
 	s.branched = &at
@@ -279,25 +296,19 @@ func (s *Script) Wait(w Word, most time.Duration) {
 	s.Call(unix.SYS_FUTEX, word, futexCmpRequeue, 0, 0, word, 1)
 }
 
-// Phase is how far a child has come that announces it.
-type Phase uint32
-
+// Phases of a child, as it tells them.
 const (
-	// Gone: it has executed its program, or ended.
-	Gone Phase = iota
-	// First and Second are the script's own marks.
-	First
-	Second
+	gone      = iota // it has executed its program, or ended
+	announced        // it has reached its mark
 	walking
 )
 
-// Announce appends the mark of a phase, First or Second. null must be a
-// descriptor other than the phase's number; the child's descriptor of that
-// number becomes a copy of it.
-func (s *Script) Announce(phase Phase, null uintptr) {
+// Announce appends a mark, which Announced waits for. The child's standard
+// output becomes a copy of the descriptor null.
+func (s *Script) Announce(null uintptr) {
 	at := uintptr(unsafe.Pointer(&s.control().phase))
 	// The result of dup3 is the number that was asked for.
-	s.Call(unix.SYS_DUP3, null, uintptr(phase), 0).IntoAddress(at)
+	s.Call(unix.SYS_DUP3, null, announced, 0).IntoAddress(at)
 	s.Call(unix.SYS_FUTEX, at, futexWakeOp, everyone)
 }
 

@@ -173,41 +173,33 @@ func TestStepsCanBeAddedWhileTheChildWaits(t *testing.T) {
 	defer null.Close()
 	s := newScript(t)
 	word := s.Word()
-	s.Announce(First, null.Fd())
+	s.Announce(null.Fd())
 	s.Wait(word, time.Minute)
 	started, err := s.Start(0, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := started.Reached(First); err != nil {
+	if err := started.Announced(); err != nil {
 		t.Fatal(err)
 	}
-	s.Announce(Second, null.Fd())
 	execute(s, "/bin/sh", "-c", "exit 8")
-	if started.Released() {
-		t.Error("the child has gone on before it was told to")
-	}
 	word.Set()
-	p := started.Process()
-	if err := started.Reached(Second); err != nil && !started.Released() {
+	if err := started.Left(); err != nil {
 		t.Error(err)
 	}
-	if status, err := p.Wait(); err != nil || status.Code != 8 {
+	if status, err := started.Process().Wait(); err != nil || status.Code != 8 {
 		t.Errorf("status %+v, err %v", status, err)
-	}
-	if !started.Released() {
-		t.Error("the memory of a process that has ended is not released")
 	}
 }
 
-func TestAFailureBeforeAPhaseIsReported(t *testing.T) {
+func TestAFailureBeforeTheMarkIsReported(t *testing.T) {
 	s := newScript(t)
 	s.Call(unix.SYS_CHDIR, s.String("/does/not/exist"))
 	started, err := s.Start(0, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := started.Reached(First); !errors.Is(err, unix.ENOENT) {
+	if err := started.Announced(); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("got %v", err)
 	}
 	started.Process().Wait()
@@ -215,7 +207,7 @@ func TestAFailureBeforeAPhaseIsReported(t *testing.T) {
 
 func TestBranchGivesTheSecondProcess(t *testing.T) {
 	s := newScript(t)
-	clone := s.Branch(0)
+	clone := s.Branch(-1)
 	s.Exit()
 	s.Land(clone)
 	execute(s, "/bin/sh", "-c", "exit 9")
@@ -228,9 +220,25 @@ func TestBranchGivesTheSecondProcess(t *testing.T) {
 	}
 }
 
+// TestAStoppedChildIsAbandoned: where a child enters, others may stop it.
+func TestAStoppedChildIsAbandoned(t *testing.T) {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 50 * time.Millisecond
+	s := newScript(t)
+	clone := s.Branch(-1)
+	s.Exit()
+	s.Land(clone)
+	self := s.Call(unix.SYS_GETPID)
+	self.Into(s.Call(unix.SYS_KILL, 0, uintptr(unix.SIGSTOP)), 0)
+	execute(s, "/bin/true")
+	if _, err := startAndAwait(t, s, 0); !errors.Is(err, ErrAbandoned) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestBranchFailureIsReported(t *testing.T) {
 	s := newScript(t)
-	clone := s.Branch(0)
+	clone := s.Branch(-1)
 	s.Exit()
 	s.Land(clone)
 	execute(s, "/no/such/program")

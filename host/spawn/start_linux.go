@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 		return Started{}, s.full
 	}
 	c := s.control()
-	c.phase = uint32(walking)
+	c.phase = walking
 	c.clone = cloneArgs{
 		flags:      flags | unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_CHILD_CLEARTID,
 		pidfd:      address(&c.pidfd),
@@ -65,51 +66,84 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 // Await waits until the child has left our memory, by executing its program or
 // by failing, and gives the process or the failure. No child is left by a
 // failure. The script can be freed or read (Step.Result) afterwards.
+//
+// A child that takes too long is killed: in the namespaces that it enters others
+// may be able to stop it.
 func (s Started) Await() (*Process, error) {
 	c := s.script.control()
+	timer := time.AfterFunc(patience, s.abandon)
 	futexAwaitZero(&c.phase)
-	first := s.Process()
 	if s.script.branched == nil {
-		return first.unlessFailed(s.script)
+		timer.Stop()
+		return s.Process().unlessFailed(s.script)
 	}
-	_, err := first.Wait()
-	branch := int(s.script.branched.Result())
-	if branch <= 0 {
+	// The branch has left our memory before its maker, which waited for it.
+	timer.Stop()
+	return s.branch()
+}
+
+// branch reaps the process that branched and gives its child.
+func (s Started) branch() (*Process, error) {
+	_, err := s.Process().Wait()
+	pid := int(s.script.control().branchPid)
+	if pid <= 0 {
 		return nil, errors.Join(s.script.failure(), err)
 	}
-	futexAwaitZero(&c.branch)
-	pidfd, err := unix.PidfdOpen(branch, 0)
+	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: pidfd_open: %w", err)
 	}
-	return (&Process{pid: branch, pidfd: pidfdFile(pidfd)}).unlessFailed(s.script)
+	return (&Process{pid: pid, pidfd: pidfdFile(pidfd)}).unlessFailed(s.script)
+}
+
+// patience is how long a child may take to execute its program; tests shorten it.
+var patience = 2 * time.Second
+
+// ErrAbandoned is the failure of a child that took too long.
+var ErrAbandoned = errors.New("the process was stopped or held up before it could start its program")
+
+// abandon kills a child that does not leave our memory. It is ours and not
+// reaped, so the number is its own.
+func (s Started) abandon() {
+	atomic.StoreUint32(&s.script.control().abandoned, 1)
+	if pid := atomic.LoadInt32(&s.script.control().branchPid); pid > 0 {
+		unix.Kill(int(pid), unix.SIGKILL)
+		return
+	}
+	unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 }
 
 // Process is the child itself, whatever it is doing. It owns the descriptor.
 func (s Started) Process() *Process { return &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)} }
 
-// Reached waits until the child announces the phase. A child that ends before
-// is a failure; it is for the caller to reap. The script must not be freed
-// before Released.
-func (s Started) Reached(phase Phase) error {
+// Announced waits for the child's mark. A child that ends before is a failure;
+// it is for the caller to reap.
+func (s Started) Announced() error {
 	word := &s.script.control().phase
 	for {
-		now := atomic.LoadUint32(word)
-		switch at := Phase(now); {
-		case at == Gone:
-			return s.script.failure()
-		case phase != Gone && at >= phase && at != walking:
+		switch now := atomic.LoadUint32(word); now {
+		case announced:
 			return nil
+		case gone:
+			return s.script.failure()
+		default:
+			futexAwait(word, now)
 		}
-		futexAwait(word, now)
 	}
 }
 
-// Released says whether the child has left the script's memory.
-func (s Started) Released() bool { return atomic.LoadUint32(&s.script.control().phase) == uint32(Gone) }
+// Left waits until the child has left our memory, and gives its failure if it
+// did so by failing. It is for the caller to reap.
+func (s Started) Left() error {
+	futexAwaitZero(&s.script.control().phase)
+	return s.script.failure()
+}
 
 func (p *Process) unlessFailed(s *Script) (*Process, error) {
 	failure := s.failure()
+	if failure == nil && atomic.LoadUint32(&s.control().abandoned) != 0 {
+		failure = ErrAbandoned
+	}
 	if failure == nil {
 		return p, nil
 	}
