@@ -50,7 +50,7 @@ func ParseBoundary(s string) (Boundary, error) {
 		}
 	}
 	return AnyBoundary, &Error{Class: Invalid, Field: "isolation",
-		Reason: fmt.Sprintf("%q is not a boundary", s), Remedy: "use one of process, kernel, hardware"}
+		Reason: fmt.Sprintf("%.40q is not a boundary", s), Remedy: "use one of process, kernel, hardware"}
 }
 
 // MarshalText makes boundaries read as their names in JSON.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // HostImage is the image that every Spec without one means: the host's own
@@ -95,6 +96,8 @@ const (
 	// MinDisk is the least disk limit that any driver accepts.
 	MinDisk = 64 << 10
 
+	maxAllow     = 256
+	maxName      = 255
 	maxMetadata  = 64
 	maxMounts    = 64
 	maxEnv       = 1024
@@ -139,7 +142,7 @@ func (s Spec) validateCommand() error {
 		}
 	}
 	if c.WorkDir != "" && !path.IsAbs(c.WorkDir) {
-		return Invalidf("command.workdir", "%q is not an absolute path", c.WorkDir)
+		return Invalidf("command.workdir", "%.80q is not an absolute path", c.WorkDir)
 	}
 	if err := validText("command.workdir", c.WorkDir); err != nil {
 		return err
@@ -150,10 +153,10 @@ func (s Spec) validateCommand() error {
 // ValidEnv checks one environment variable.
 func ValidEnv(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return Invalidf("env", "%q is not a variable's name", name)
+		return Invalidf("env", "%.80q is not a variable's name", name)
 	}
 	if strings.ContainsRune(value, 0) || len(name)+len(value) > maxFieldSize {
-		return Invalidf("env", "the value of %s holds a zero byte or is over %d bytes", name, maxFieldSize)
+		return Invalidf("env", "the value of %.80q holds a zero byte or is over %d bytes", name, maxFieldSize)
 	}
 	return nil
 }
@@ -179,6 +182,14 @@ func (n Network) validate() error {
 			return Invalidf("network.allow", "only the egress mode takes a list")
 		}
 	case EgressNetwork:
+		if len(n.Allow) > maxAllow {
+			return Invalidf("network.allow", "%d entries are more than %d", len(n.Allow), maxAllow)
+		}
+		for _, entry := range n.Allow {
+			if entry == "" || len(entry) > maxName || strings.ContainsFunc(entry, unicode.IsSpace) {
+				return Invalidf("network.allow", "%.80q is no host name or prefix", entry)
+			}
+		}
 	default:
 		return Invalidf("network.mode", "%.40q is not one of none, egress, host", string(n.Mode))
 	}
@@ -203,7 +214,7 @@ func (m Mount) validate() error {
 			return err
 		}
 		if !path.IsAbs(p) {
-			return Invalidf("mounts", "%q is not an absolute path", p)
+			return Invalidf("mounts", "%.80q is not an absolute path", p)
 		}
 	}
 	if path.Clean(m.Target) == "/" {

@@ -11,6 +11,7 @@ import (
 	"aether/host/cgroup"
 	"aether/host/confine"
 	"aether/host/inroot"
+	"aether/host/proctree"
 	"aether/host/pty"
 	"aether/host/spawn"
 	"aether/sandbox"
@@ -37,6 +38,10 @@ func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, err
 	p := &process{cell: b.instance}
 	if err := p.account(&command, c.KillTree); err != nil {
 		return nil, err
+	}
+	if c.KillTree && p.sub == nil {
+		p.mark = proctree.NewMark()
+		command.Env = p.mark.Add(command.Env)
 	}
 	var err error
 	if p.Process, p.inside, err = b.cell.Exec(command); err != nil {
@@ -117,6 +122,7 @@ type process struct {
 	cell   *instance
 	inside int
 	sub    *cgroup.Group // its own, if its whole tree may have to be killed
+	mark   proctree.Mark // instead, where there are no cgroups
 	killed int64         // out-of-memory kills in the cell when it started
 }
 
@@ -153,11 +159,13 @@ func (p *process) Signal(signal syscall.Signal) error {
 	return err
 }
 
-// Kill implements guest.Process. Without a group of its own the tree of a
-// command is what is still below it; see Probe for what that costs.
+// Kill implements guest.Process.
 func (p *process) Kill() error {
-	if p.sub != nil {
+	switch {
+	case p.sub != nil:
 		return p.sub.Kill(context.Background())
+	case p.mark != "":
+		return p.mark.Kill(p.Process.Pid())
 	}
 	err := p.Process.Signal(syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {

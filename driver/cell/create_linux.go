@@ -61,6 +61,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		return &sandbox.Error{Class: sandbox.Unavailable, Field: "limits", Err: e.unlimited}
 	}
 	if e.groups != nil {
+		limits.Pids = 0 // enforced with or without cgroups
 		return e.groups.hierarchy.Enforces(limits)
 	}
 	return nil
@@ -122,16 +123,24 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 	return nil
 }
 
+// holds says whether cgroups can enforce a controller's limit here.
+func (e *engine) holds(c cgroup.Controller) bool {
+	return e.groups != nil && e.groups.hierarchy.Holds()&c != 0
+}
+
 // limit sets what the caller asked for, and defaults where they can be held.
 func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
 	if group == nil {
 		return nil
 	}
-	limits, holds := limitsOf(asked), e.groups.hierarchy.Holds()
-	if limits.Pids == 0 && holds&cgroup.Pids != 0 {
+	limits := limitsOf(asked)
+	switch {
+	case !e.holds(cgroup.Pids):
+		limits.Pids = 0 // a resource limit instead: see config
+	case limits.Pids == 0:
 		limits.Pids = defaultProcesses
 	}
-	if limits.Memory == 0 && holds&cgroup.Memory != 0 {
+	if limits.Memory == 0 && e.holds(cgroup.Memory) {
 		limits.Memory = defaultMemory()
 	}
 	return group.Set(limits)
@@ -159,7 +168,7 @@ func (i *instance) config() confine.Config {
 	for _, m := range i.spec.Mounts {
 		config.Mounts = append(config.Mounts, confine.Mount{Source: m.Source, Target: m.Target, Writable: m.Writable})
 	}
-	if i.engine.groups == nil {
+	if !i.engine.holds(cgroup.Pids) {
 		config.Processes = i.spec.Limits.Processes
 		if config.Processes == 0 {
 			config.Processes = defaultProcesses

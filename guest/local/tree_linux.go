@@ -4,30 +4,25 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"aether/host/proctree"
 )
 
-const (
-	// mark is the variable by which the descendants of a process are found.
-	mark = "AETHER_PROCESS"
-	// killRounds bounds the race with processes that fork while they are hunted.
-	killRounds = 100
-)
+// settleRounds bounds the wait for killed processes to be gone.
+const settleRounds = 100
 
 // tree is how everything that a process starts is found again: by a cgroup, or
 // where there is none, by a mark in the environment.
 type tree struct {
 	group string   // the cgroup's directory, or empty
 	dir   *os.File // it, until the process was started
-	mark  string
+	mark  proctree.Mark
 	later *lingering
 
 	mu       sync.Mutex
@@ -54,7 +49,7 @@ func (l *lingering) sweep() {
 }
 
 func (b *Backend) newTree() (*tree, error) {
-	t := &tree{mark: mark + "=" + rand.Text(), later: &b.later}
+	t := &tree{mark: proctree.NewMark(), later: &b.later}
 	if b.cgroup == "" {
 		return t, nil
 	}
@@ -77,7 +72,7 @@ func (t *tree) prepare(env []string, attr *syscall.SysProcAttr) []string {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(t.dir.Fd())
 		return env
 	}
-	return append(env[:len(env):len(env)], t.mark)
+	return t.mark.Add(env)
 }
 
 // started lets go of what only the start needed.
@@ -108,7 +103,7 @@ func (t *tree) release() error {
 
 func (t *tree) kill(pid int) error {
 	if t.group == "" {
-		return t.killMarked(pid)
+		return t.mark.Kill(pid)
 	}
 	err := os.WriteFile(filepath.Join(t.group, "cgroup.kill"), []byte("1"), 0)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
@@ -122,7 +117,7 @@ func (t *tree) kill(pid int) error {
 
 // settle waits for the killed to be gone, so that the group can be removed.
 func (t *tree) settle() error {
-	for range killRounds {
+	for range settleRounds {
 		events, err := os.ReadFile(filepath.Join(t.group, "cgroup.events"))
 		if errors.Is(err, os.ErrNotExist) || bytes.Contains(events, []byte("populated 0")) {
 			break
@@ -133,45 +128,4 @@ func (t *tree) settle() error {
 		return err
 	}
 	return nil
-}
-
-// killMarked kills until a look at all processes finds none any more.
-func (t *tree) killMarked(pid int) error {
-	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	for range killRounds {
-		found, err := t.marked()
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		for _, pid := range found {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return err
-			}
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return fmt.Errorf("processes with %s keep appearing", t.mark)
-}
-
-// marked lists the living processes that carry the mark. A zombie's environment
-// is empty, so it does not count.
-func (t *tree) marked() ([]int, error) {
-	dirs, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	var found []int
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + d.Name() + "/environ")
-		if err == nil && strings.Contains("\x00"+string(env), "\x00"+t.mark+"\x00") {
-			found = append(found, pid)
-		}
-	}
-	return found, nil
 }

@@ -59,7 +59,7 @@ var namespaces = []struct {
 	{"net", unix.CLONE_NEWNET, true},
 	{"ipc", unix.CLONE_NEWIPC, true},
 	{"uts", unix.CLONE_NEWUTS, true},
-	{"cgroup", unix.CLONE_NEWCGROUP, false},
+	{"cgroup", unix.CLONE_NEWCGROUP, true},
 	{"time", unix.CLONE_NEWTIME, false},
 }
 

@@ -1,0 +1,73 @@
+package proctree
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// killRounds bounds the race with processes that fork while they are hunted.
+const killRounds = 100
+
+// Mark is an environment variable, with its value, that no other process has.
+type Mark string
+
+// NewMark makes a mark.
+func NewMark() Mark { return Mark("AETHER_PROCESS=" + rand.Text()) }
+
+// Add puts the mark into an environment, which it does not change.
+func (m Mark) Add(env []string) []string { return append(env[:len(env):len(env)], string(m)) }
+
+// Kill kills the group of the process pid and everything that carries the mark,
+// until a look at all processes finds none any more.
+func (m Mark) Kill(pid int) error {
+	if err := kill(-pid); err != nil {
+		return err
+	}
+	for range killRounds {
+		found, err := m.processes()
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, pid := range found {
+			if err := kill(pid); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("processes with %s keep appearing", m)
+}
+
+func kill(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return os.NewSyscallError("kill", err)
+	}
+	return nil
+}
+
+// processes lists the living ones that carry the mark. A zombie's environment is
+// empty, so it does not count.
+func (m Mark) processes() ([]int, error) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + d.Name() + "/environ")
+		if err == nil && strings.Contains("\x00"+string(env), "\x00"+string(m)+"\x00") {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
