@@ -26,7 +26,6 @@ type Host struct {
 	null     *os.File
 	pause    *os.File
 	self     *os.File        // this program, for its children to see whether it lives
-	pidns    *os.File        // our own, for threads to come back to
 	userns   *os.File        // that cells' files are id-mapped by; nil with a single id
 	without  map[string]bool // parts of scripts to leave out, for tests
 

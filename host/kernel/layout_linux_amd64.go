@@ -14,11 +14,11 @@ const (
 )
 
 type segment struct {
-	base                                         uint64
-	limit                                        uint32
-	selector                                     uint16
-	kind, present, dpl, db, s, l, g, avl, absent uint8
-	_                                            uint8
+	_        uint64 // base
+	limit    uint32
+	selector uint16
+	// Between them are dpl and, at the end, avl, unusable and padding.
+	kind, present, _, db, s, l, g, _, _, _ uint8
 }
 
 type table struct {
@@ -28,16 +28,17 @@ type table struct {
 }
 
 type specialRegisters struct {
-	cs, ds, es, fs, gs, ss, tr, ldt         segment
-	gdt, idt                                table
-	cr0, cr2, cr3, cr4, cr8, efer, apicBase uint64
-	interrupts                              [4]uint64
+	cs, ds, es, fs, gs, ss, _, _ segment // and tr, ldt
+	gdt, idt                     table
+	cr0, _, cr3, cr4, _, efer, _ uint64    // cr2, cr8 and the APIC base between
+	_                            [4]uint64 // interrupts
 }
 
 type registers struct {
-	rax, rbx, rcx, rdx, rsi, rdi, rsp, rbp uint64
-	r8, r9, r10, r11, r12, r13, r14, r15   uint64
-	rip, rflags                            uint64
+	_           [6]uint64 // rax, rbx, rcx, rdx, rsi, rdi
+	rsp         uint64
+	_           [9]uint64 // rbp, r8 to r15
+	rip, rflags uint64
 }
 
 type cpuid struct {

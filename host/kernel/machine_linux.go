@@ -22,8 +22,9 @@ type machine struct {
 
 // memoryRegion is the kernel's struct kvm_userspace_memory_region.
 type memoryRegion struct {
-	slot, flags                uint32
-	guest, size, userspaceAddr uint64
+	_, _                uint32 // slot, flags
+	_                   uint64 // the guest's address
+	size, userspaceAddr uint64
 }
 
 // newMachine makes one with so much memory.
