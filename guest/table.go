@@ -144,10 +144,14 @@ func (t *table) list() []*pb.ProcessInfo {
 	return all
 }
 
-// close refuses new processes and answers those that have to end.
+// close refuses new processes and answers those that have to end. It lets go of
+// those that have: their timer would keep the whole service alive.
 func (t *table) close() []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.closed = true
+	t.closed, t.ended = true, nil
+	if t.expiry != nil {
+		t.expiry.Stop()
+	}
 	return slices.Collect(maps.Values(t.running))
 }

@@ -213,6 +213,8 @@ func joinRemoval(ctx context.Context, group *cgroup.Group, err error) error {
 func unavailable(err error) error {
 	e := &sandbox.Error{Class: sandbox.Internal, Err: err}
 	switch {
+	case sandbox.ClassOf(err) != sandbox.Internal:
+		return err
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		e.Class, e.Reason = sandbox.Unavailable, "this user may not make the namespaces or mounts of a cell"
 		e.Remedy = "see `aether doctor`; run as root, or allow unprivileged user namespaces"

@@ -67,135 +67,124 @@ func busyLife(driver sandbox.Driver) error {
 	return instance.Destroy(ctx)
 }
 
+// TestKilledAtAnyMoment kills programs one after another, and only then waits:
+// a dying cell is gone when the host's init has reaped the commands that came
+// from outside, and some inits take their time.
 func TestKilledAtAnyMoment(t *testing.T) {
-	driver, runDir := newDriver(t)
+	driver, _ := newDriver(t)
 	if err := life(t.Context(), driver); err != nil { // makes the image
 		t.Fatal(err)
 	}
-	if err := driver.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	seed := rand.Uint64()
-	moments := rand.New(rand.NewPCG(seed, 0))
-	mounts, rounds, latest := lines(t, "/proc/self/mountinfo"), 100, 150*time.Millisecond
+	seed, rounds, latest := rand.Uint64(), 100, 150*time.Millisecond
 	if testing.Short() {
 		rounds = 20
 	}
 	if raceEnabled {
 		latest *= 2 // it also starts more slowly
 	}
-	killed, began := killings{t: t, runDir: runDir, mark: 100 + moments.IntN(800)}, time.Now()
-	for round := range rounds {
-		killed.once(time.Duration(moments.Int64N(int64(latest))), round)
-		if t.Failed() {
-			t.Fatalf("round %d of seed %d", round, seed)
+	moments := rand.New(rand.NewPCG(seed, 0))
+	before, began := takeCensus(t, t.TempDir()), time.Now()
+	first, alive := 100+moments.IntN(700), 0
+	var all []victim
+	for n := range rounds {
+		v := victim{mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"), after: time.Duration(moments.Int64N(int64(latest)))}
+		if v.die(t) > 0 {
+			alive++
 		}
+		all = append(all, v)
 	}
-	if now := lines(t, "/proc/self/mountinfo"); len(now) > len(mounts) {
-		t.Errorf("mounts are left: %q", newIn(mounts, now))
+	t.Logf("%d programs killed in %v, seed %d: %d had children", rounds, time.Since(began).Round(time.Millisecond), seed, alive)
+	wantNoOrphans(t, all)
+	for n, v := range all {
+		v.wantReaped(t, n%2 == 0)
 	}
-	t.Logf("%d programs killed in %v: %d left processes dying, %d left cgroups to reap",
-		rounds, time.Since(began).Round(time.Millisecond), killed.withProcesses, killed.withGroups)
-	if !testing.Short() && (killed.withProcesses == 0 || !ordinary() && killed.withGroups == 0) {
+	if alive == 0 {
 		t.Error("no program was killed while it had cells")
 	}
+	after := takeCensus(t, t.TempDir())
+	if grown := newIn(before.mounts, after.mounts); len(grown) > 0 {
+		t.Errorf("mounts are left: %q", grown)
+	}
 }
 
-// killings counts what killed programs had at their end, so that a test that
-// kills too early is noticed.
-type killings struct {
-	t                         *testing.T
-	runDir                    string
-	mark                      int
-	withProcesses, withGroups int
+// victim is a program that is killed some time after its start.
+type victim struct {
+	mark   string // what its processes are known by
+	runDir string
+	after  time.Duration
 }
 
-func (k *killings) once(after time.Duration, round int) {
-	k.t.Helper()
-	cmd, stderr := k.program()
+// die lets the program live its time and says how many children it had.
+func (v victim) die(t *testing.T) (children int) {
+	t.Helper()
+	cmd, stderr := exec.Command("/proc/self/exe"), &strings.Builder{}
+	cmd.Stderr = stderr
+	cmd.Env = append(os.Environ(), roleVariable+"="+churnRole, churnMark+"="+v.mark,
+		churnStore+"="+filepath.Join(scratch, "images"), churnRunDir+"="+v.runDir)
 	if err := cmd.Start(); err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
-	time.Sleep(after)
-	if len(descendants(k.t, cmd.Process.Pid)) > 0 {
-		k.withProcesses++
-	}
+	time.Sleep(v.after)
+	children = len(descendants(t, cmd.Process.Pid))
 	if err := cmd.Process.Kill(); err != nil {
-		k.t.Fatalf("%v: %s", err, stderr)
+		t.Fatalf("%v: %s", err, stderr)
 	}
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() >= 0 {
-		k.t.Fatalf("the program ended by itself (%v): %s", cmd.ProcessState, stderr)
+		t.Fatalf("the program ended by itself (%v): %s", cmd.ProcessState, stderr)
 	}
-	k.wantNoOrphans(after)
-	k.wantReaped(round)
+	return children
 }
 
-func (k *killings) wantNoOrphans(after time.Duration) {
-	k.t.Helper()
-	var left, last []string
+func wantNoOrphans(t *testing.T, all []victim) {
+	t.Helper()
+	var left []string
 	began := time.Now()
-	gone := eventually(orphansAreGone, func() bool {
-		left = k.orphans()
-		if len(left) > 0 {
-			last = left
-		}
-		return len(left) == 0
-	})
-	if !gone {
-		k.t.Errorf("%v after its start a killed program leaves %q", after, left)
+	if !eventually(orphansAreGone, func() bool { left = orphans(t, all); return len(left) == 0 }) {
+		t.Errorf("killed programs leave %q", left)
 	}
-	if took := time.Since(began); took > time.Second {
-		k.t.Logf("%q died %v after their program", last, took)
-	}
+	t.Logf("the last of their processes was gone after %v", time.Since(began).Round(time.Millisecond))
 }
 
-func (k *killings) program() (*exec.Cmd, *strings.Builder) {
-	cmd := exec.Command("/proc/self/exe")
-	store := filepath.Join(scratch, "images")
-	cmd.Env = append(os.Environ(), roleVariable+"="+churnRole, churnStore+"="+store, churnRunDir+"="+k.runDir, churnMark+"="+strconv.Itoa(k.mark))
-	stderr := &strings.Builder{}
-	cmd.Stderr = stderr
-	return cmd, stderr
-}
-
-// orphans are living processes with the mark. A dead one waits for the host's
+// orphans are living processes with a mark. A dead one waits for the host's
 // init only.
-func (k *killings) orphans() (found []string) {
-	for _, p := range peers(k.t) {
+func orphans(t *testing.T, all []victim) (found []string) {
+	t.Helper()
+	marks := map[string]time.Duration{}
+	for _, v := range all {
+		marks[v.mark] = v.after
+	}
+	for _, p := range peers(t) {
 		adjust, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid))
-		if err != nil || strings.TrimSpace(string(adjust)) != strconv.Itoa(k.mark) || p.state == 'Z' || p.state == 'X' {
-			continue
+		after, marked := marks[strings.TrimSpace(string(adjust))]
+		if err == nil && marked && p.state != 'Z' && p.state != 'X' {
+			found = append(found, fmt.Sprintf("%s of a program killed after %v", describe([]peer{p})[0], after))
 		}
-		found = append(found, describe([]peer{p})...)
 	}
 	return found
 }
 
 // wantReaped lets the next program, by Reap or by its first cell, remove what
 // the kernel did not.
-func (k *killings) wantReaped(round int) {
-	k.t.Helper()
-	left := groups(k.t, k.runDir)
-	if len(left) > 0 {
-		k.withGroups++
-	}
-	next := cell.New(optionsIn(k.runDir, 0))
-	if round%2 == 0 {
-		if _, err := next.Reap(k.t.Context()); err != nil {
-			k.t.Errorf("reap: %v", err)
+func (v victim) wantReaped(t *testing.T, byReap bool) {
+	t.Helper()
+	left := groups(t, v.runDir)
+	next := cell.New(optionsIn(v.runDir, 0))
+	if byReap {
+		if _, err := next.Reap(t.Context()); err != nil {
+			t.Errorf("reap: %v", err)
 		}
-	} else if err := life(k.t.Context(), next); err != nil {
-		k.t.Errorf("the next program: %v", err)
+	} else if err := life(t.Context(), next); err != nil {
+		t.Errorf("the next program: %v", err)
 	}
-	if err := next.Close(k.t.Context()); err != nil {
-		k.t.Errorf("close the next program: %v", err)
+	if err := next.Close(t.Context()); err != nil {
+		t.Errorf("close the next program: %v", err)
 	}
 	for _, dir := range left {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			k.t.Errorf("%s is left (%v)", dir, err)
+			t.Errorf("%s is left (%v)", dir, err)
 		}
 	}
-	if files := tree(k.runDir, func(e fs.DirEntry) bool { return !e.IsDir() }); len(files) > 0 {
-		k.t.Errorf("files are left: %q", files)
+	if files := tree(v.runDir, func(e fs.DirEntry) bool { return !e.IsDir() }); len(files) > 0 {
+		t.Errorf("files are left: %q", files)
 	}
 }

@@ -75,21 +75,23 @@ func copyFile(to, from string) error {
 	return err
 }
 
-// report gives what was skipped, with the reason, which stands before the line
-// that says so, and wants at least one test to have passed.
+// report gives what was skipped, with what the test said last, and wants tests
+// to have passed.
 func report(t *testing.T, out []byte) (skips []string) {
 	t.Helper()
-	passed, reason := 0, ""
+	passed, current, said := 0, "", map[string]string{}
 	for scan := bufio.NewScanner(bytes.NewReader(out)); scan.Scan(); {
 		line := strings.TrimSpace(scan.Text())
-		switch {
-		case strings.HasPrefix(line, "--- PASS"):
+		if name, ok := strings.CutPrefix(line, "=== RUN   "); ok {
+			current = name
+		} else if name, ok := strings.CutPrefix(line, "--- SKIP: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			skips = append(skips, name+": "+said[name])
+		} else if strings.HasPrefix(line, "--- PASS: ") {
 			passed++
-		case strings.HasPrefix(line, "--- SKIP"):
-			name, _, _ := strings.Cut(strings.TrimPrefix(line, "--- SKIP: "), " ")
-			skips = append(skips, name+": "+reason)
+		} else if _, text, ok := strings.Cut(line, ": "); ok && strings.Contains(line, "_test.go:") {
+			said[current] = text
 		}
-		_, reason, _ = strings.Cut(line, ": ")
 	}
 	if passed == 0 {
 		t.Error("no test has passed")

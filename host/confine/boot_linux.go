@@ -61,7 +61,7 @@ func (b *Blank) Boot(hostname string, upper, processes int64) (*Cell, error) {
 	}
 	b.claimed.Set()
 	if err := b.started.Left(); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
+		return nil, errors.Join(fmt.Errorf("confine: boot: %w", b.script.blame(err)), b.Discard())
 	}
 	c := &Cell{host: b.base.host, config: b.config, init: b.init, namespace: joined(b.config)}
 	return c, b.script.Free()

@@ -1,11 +1,13 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"strings"
 
+	"aether/host/spawn"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -134,6 +136,15 @@ func (s script) attachMounts(list []openMount) {
 		s.mountPoint(m)
 		s.Call(unix.SYS_MOVE_MOUNT, uintptr(mountFd+i), s.String(""), here, s.String(m.Target), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}
+}
+
+// blame finds those who asked for mounts at fault if one cannot be shown.
+func (s script) blame(err error) error {
+	var failure *spawn.Failure
+	if !errors.As(err, &failure) || s.plan.at(failure.Index) != partMounts {
+		return err
+	}
+	return &sandbox.Error{Class: sandbox.Invalid, Field: "mounts", Reason: "a target is in no place of the image that can be mounted on", Err: err}
 }
 
 // mountPoint makes what is missing of a target's path; what exists is fine.

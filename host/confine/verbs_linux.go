@@ -62,6 +62,16 @@ func (s script) part(name string) bool {
 	return true
 }
 
+// at is the part that a step belongs to.
+func (p *plan) at(step int) (name string) {
+	for _, part := range p.parts {
+		if part.start <= step {
+			name = part.name
+		}
+	}
+	return name
+}
+
 func (h *Host) script(size int) (script, error) {
 	raw, err := spawn.NewScript(size)
 	return script{raw, &plan{without: h.without}}, err

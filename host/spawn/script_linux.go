@@ -317,8 +317,9 @@ func (s *Script) Err() error { return s.full }
 
 // Failure says which step of a script failed.
 type Failure struct {
-	// Step is the failed call as Explain prints it.
+	// Step is the failed call as Explain prints it, Index its place.
 	Step  string
+	Index int
 	Errno syscall.Errno
 }
 
@@ -334,5 +335,5 @@ func (s *Script) failure() error {
 		return nil
 	}
 	index := (int(at) - int(s.base()) - controlSize) / stepSize
-	return &Failure{Step: s.explainStep(index), Errno: syscall.Errno(-c.failedErr)}
+	return &Failure{Step: s.explainStep(index), Index: index, Errno: syscall.Errno(-c.failedErr)}
 }

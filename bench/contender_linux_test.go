@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestContenders has each system live its whole life, for a benchmark of
+// sandboxes that do not work would measure nothing.
+func TestContenders(t *testing.T) {
+	for _, name := range allNames {
+		t.Run(name, func(t *testing.T) {
+			f, err := newField(t.Context(), options{rounds: 2, idle: 2, only: []string{name}}, io.Discard)
+			if err != nil && len(f.systems) == 1 {
+				t.Skipf("%s does not run here: %s", name, f.systems[0].Skipped)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkMeasurements(t, f)
+			checkClean(t, f)
+		})
+	}
+}
+
+func checkMeasurements(t *testing.T, f *field) {
+	t.Helper()
+	cold, err := f.measureCold(t.Context())
+	if err != nil || len(cold) != 1 {
+		t.Errorf("cold: %+v, %v", cold, err)
+	}
+	exec, err := f.measureExec(t.Context())
+	if err != nil || len(exec) != len(f.distinct()) {
+		t.Errorf("exec: %+v, %v", exec, err)
+	}
+	for _, row := range slices.Concat(cold, exec) {
+		if row.Skipped == "" && (row.MedianUS <= 0 || row.P99US < row.MedianUS || len(row.Parts) == 0) {
+			t.Errorf("%+v", row)
+		}
+	}
+	alive, err := crowd(t.Context(), f.entries[0].contender, f.opts.idle)
+	if err != nil || len(alive) != f.opts.idle {
+		t.Errorf("%d are alive, %v", len(alive), err)
+	}
+	for _, sandbox := range alive {
+		if err := sandbox.end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// checkClean closes the field and looks for what it may have left.
+func checkClean(t *testing.T, f *field) {
+	t.Helper()
+	for _, name := range []string{nameCrun, nameRunc} {
+		if left, err := os.ReadDir(filepath.Join(f.dir, name, "state")); err == nil && len(left) > 0 {
+			t.Errorf("%s knows of %d containers still", name, len(left))
+		}
+	}
+	if err := f.close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", f.dir, err)
+	}
+}

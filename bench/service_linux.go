@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aether/driver/cell"
+	"aether/guest/wire/process"
+	"aether/guest/wire/process/processconnect"
+	"aether/host/cgroup"
+	"aether/image"
+	"aether/sandbox"
+)
+
+// services are cells as a user of the product has them: made by the driver from
+// a Spec, and reached through the guest service over its wire.
+type services struct {
+	driver *cell.Driver
+	spec   sandbox.Spec
+}
+
+func newServices(dir, root string) (services, error) {
+	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
+	driver := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "service"), Ahead: ahead})
+	limits, err := serviceLimits()
+	return services{driver, sandbox.Spec{Image: root, Limits: limits}}, err
+}
+
+// serviceLimits are the bounds of every sandbox, as far as this user can have
+// them: the driver refuses what it cannot hold.
+func serviceLimits() (sandbox.Limits, error) {
+	limits := sandbox.Limits{DiskBytes: writeLimit}
+	hierarchy, err := cgroup.Detect()
+	if err != nil {
+		return limits, err
+	}
+	if hierarchy.Enforces(cgroup.Limits{Memory: memoryLimit, Pids: processLimit}) == nil {
+		limits.MemoryBytes, limits.Processes = memoryLimit, processLimit
+	}
+	return limits, nil
+}
+
+func (s services) close() error { return s.driver.Close(context.Background()) }
+
+// service is a living sandbox and a client of its guest service.
+type service struct {
+	sandbox.Instance
+	transport *http.Transport
+	client    processconnect.ProcessClient
+}
+
+func (s services) create(ctx context.Context) (*service, error) {
+	instance, err := s.driver.Create(ctx, s.spec)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return instance.Dial(ctx) }}
+	client := processconnect.NewProcessClient(&http.Client{Transport: transport}, "http://sandbox")
+	return &service{instance, transport, client}, nil
+}
+
+func (s services) cold(ctx context.Context) (sample, error) {
+	w := startWatch()
+	made, err := s.create(ctx)
+	w.lap("create")
+	if err != nil {
+		return sample{}, err
+	}
+	err = made.first(ctx, w)
+	err = errors.Join(err, made.end())
+	w.lap("destroy")
+	return w.sample, err
+}
+
+func (s services) live(ctx context.Context) (living, error) { return s.create(ctx) }
+
+func (s *service) exec(ctx context.Context) (sample, error) {
+	w := startWatch()
+	err := s.first(ctx, w)
+	return w.sample, err
+}
+
+// first runs the first program to its end.
+//
+// It is cancelled if it hangs. A deadline in its context would go over the wire
+// and have the service arrange for killing the program in time, which costs.
+func (s *service) first(ctx context.Context, w *watch) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer time.AfterFunc(patience, cancel).Stop()
+	noInput := false
+	stream, err := s.client.Start(ctx, connect.NewRequest(&process.StartRequest{
+		Process: &process.ProcessConfig{Cmd: firstPath}, Stdin: &noInput}))
+	if err != nil {
+		return err
+	}
+	err = follow(stream, w)
+	return errors.Join(err, stream.Close())
+}
+
+// follow reads the events of a process up to its end.
+func follow(stream *connect.ServerStreamForClient[process.StartResponse], w *watch) error {
+	for stream.Receive() {
+		event := stream.Msg().GetEvent()
+		if text := event.GetData().GetStdout(); len(text) > 0 {
+			w.firstByte("start, to the first byte")
+			if string(text) != string(message) {
+				return fmt.Errorf("%q came from the program in place of %q", text, message)
+			}
+		}
+		if end := event.GetEnd(); end != nil && end.GetExitCode() != 0 {
+			return fmt.Errorf("the program ended with %s", end.GetStatus())
+		}
+	}
+	w.lap("program's end")
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	if w.sample.first == 0 {
+		return errors.New("no byte came from the program")
+	}
+	return nil
+}
+
+func (s *service) end() error {
+	s.transport.CloseIdleConnections()
+	return s.Destroy(context.Background())
+}
