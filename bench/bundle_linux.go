@@ -6,6 +6,12 @@ import (
 	"path/filepath"
 )
 
+// Bounds of every sandbox that can have them; a cell's own defaults are alike.
+const (
+	memoryLimit  = 1 << 30
+	processLimit = 4096
+)
+
 // Ids of a container are high ids of the host that own nothing, as a cell's are.
 const (
 	idBase  = 0x6fff0000

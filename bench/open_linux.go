@@ -12,14 +12,11 @@ import (
 func (f *field) open(ctx context.Context, name, root string) (contender, string, error) {
 	switch name {
 	case nameCell:
-		c, err := newCells(filepath.Join(f.dir, name), root, ahead)
-		return c, "host/confine, called directly, with namespaces and cgroups made ahead", err
+		return newCells(filepath.Join(f.dir, name), root, ahead), "driver/cell, embedded, with namespaces and cgroups made ahead", nil
 	case nameFresh:
-		c, err := newCells(filepath.Join(f.dir, name), root, 0)
-		return c, "the same with nothing made ahead", err
+		return newCells(filepath.Join(f.dir, name), root, 0), "the same with nothing made ahead", nil
 	case nameService:
-		c, err := newServices(f.dir, root)
-		return c, "driver/cell and the guest service over its wire, with as much made ahead", err
+		return services{newCells(filepath.Join(f.dir, name), root, ahead)}, "the same as the first, through the guest service over its wire", nil
 	}
 	return f.openPeer(ctx, name, root)
 }

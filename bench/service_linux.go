@@ -6,48 +6,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"connectrpc.com/connect"
 
-	"aether/driver/cell"
 	"aether/guest/wire/process"
 	"aether/guest/wire/process/processconnect"
-	"aether/host/cgroup"
-	"aether/image"
 	"aether/sandbox"
 )
 
-// services are cells as a user of the product has them: made by the driver from
-// a Spec, and reached through the guest service over its wire.
-type services struct {
-	driver *cell.Driver
-	spec   sandbox.Spec
-}
-
-func newServices(dir, root string) (services, error) {
-	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
-	driver := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "service"), Ahead: ahead})
-	limits, err := serviceLimits()
-	return services{driver, sandbox.Spec{Image: root, Limits: limits}}, err
-}
-
-// serviceLimits are the bounds of every sandbox, as far as this user can have
-// them: the driver refuses what it cannot hold.
-func serviceLimits() (sandbox.Limits, error) {
-	limits := sandbox.Limits{DiskBytes: writeLimit}
-	hierarchy, err := cgroup.Detect()
-	if err != nil {
-		return limits, err
-	}
-	if hierarchy.Enforces(cgroup.Limits{Memory: memoryLimit, Pids: processLimit}) == nil {
-		limits.MemoryBytes, limits.Processes = memoryLimit, processLimit
-	}
-	return limits, nil
-}
-
-func (s services) close() error { return s.driver.Close(context.Background()) }
+// services are cells reached through the guest service over its wire, as a
+// client in another program does.
+type services struct{ cells }
 
 // service is a living sandbox and a client of its guest service.
 type service struct {

@@ -9,6 +9,7 @@ import (
 
 	"aether/host/cgroup"
 	"aether/host/confine"
+	"aether/sandbox"
 )
 
 // blank is what a cell is made of: namespaces and a cgroup that no other cell
@@ -16,6 +17,8 @@ import (
 type blank struct {
 	*confine.Blank
 	group *cgroup.Group // nil where there are no cgroups
+	// limited says that the group has the limits of a Spec that states none.
+	limited bool
 }
 
 func (b blank) discard() error {
@@ -30,6 +33,23 @@ func (e *engine) newBlank(base *confine.Base, config confine.Config) (b blank, e
 	if b.Blank, err = base.Blank(config); err != nil {
 		return b, joinRemoval(context.Background(), b.group, err)
 	}
+	return b, nil
+}
+
+// harmless is a memory limit that making a cell does not come near. Below it no
+// limit may be set on a blank, which shares this program's memory: the kernel
+// would kill both together.
+const harmless = 256 << 20
+
+// newLimitedBlank makes one for any Spec that states no limits.
+func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
+	if b, err = e.newBlank(base, confine.Config{}); err != nil || defaultMemory() < harmless {
+		return b, err
+	}
+	if err := e.limit(b.group, sandbox.Limits{}); err != nil {
+		return b, errors.Join(err, b.discard())
+	}
+	b.limited = true
 	return b, nil
 }
 
@@ -57,7 +77,7 @@ func (b *blanks) run(e *engine, base *confine.Base) {
 		if len(b.ready) > 0 && !b.pause(settle) {
 			return
 		}
-		made, err := e.newBlank(base, confine.Config{})
+		made, err := e.newLimitedBlank(base)
 		if err != nil {
 			select {
 			case b.fail <- err:

@@ -42,11 +42,13 @@ func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	defer s.Free()
 	gone := c.init.Fd(func(pidfd int) {
 		p, inside, err = c.exec(s, pidfd, command)
 	})
-	if err = errors.Join(gone, err); err != nil {
+	if gone != nil {
+		err = errors.Join(gone, s.Free())
+	}
+	if err != nil {
 		return nil, 0, fmt.Errorf("confine: exec: %w", err)
 	}
 	return p, inside, nil
@@ -55,7 +57,7 @@ func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, error) {
 	inside, err := s.enter(c, pidfd, command)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, errors.Join(err, s.Free())
 	}
 	if c.host.Identity.Single {
 		c.host.one.RLock()
@@ -63,10 +65,11 @@ func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, 
 	}
 	started, err := s.Start(0, -1)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, errors.Join(err, s.Free())
 	}
 	p, err := started.Await()
-	return p, int(inside.Result()), err
+	number := int(inside.Result())
+	return p, number, errors.Join(err, started.Done())
 }
 
 // enter appends everything from a fresh child of this program to the command,

@@ -54,9 +54,8 @@ type control struct {
 	pidfd      int32     // 136
 	_          int32     // 140
 	nested     cloneArgs // 144: for a clone made by the script itself
-	branch     uint32    // 232: as phase, for the child of that clone
-	branchPid  int32     // 236: its number, from the moment that it exists
-	abandoned  uint32    // 240: we killed it
+	branchPid  int32     // 232: the number of its child, from the moment that it exists
+	abandoned  uint32    // 236: we killed it
 }
 
 // Script is a list of system calls in memory that the garbage collector does
@@ -190,10 +189,9 @@ func (st Step) Result() int64 {
 // enters a group with a memory limit is such a child.
 func (s *Script) Branch(cgroup int) Step {
 	c := s.control()
-	c.branch = 1
 	c.nested = cloneArgs{
 		flags:     unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID,
-		childTid:  address(&c.branch),
+		childTid:  address(&c.phase),
 		parentTid: address(&c.branchPid),
 	}
 	if cgroup >= 0 {

@@ -50,7 +50,6 @@ func newScript(t *testing.T) *Script {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Free() })
 	return s
 }
 
@@ -68,7 +67,11 @@ func startAndAwait(t *testing.T, s *Script, flags uint64) (*Process, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return started.Await()
+	p, err := started.Await()
+	if done := started.Done(); done != nil {
+		t.Error(done)
+	}
+	return p, err
 }
 
 func TestRunsAProgram(t *testing.T) {
@@ -349,7 +352,6 @@ func TestConcurrentWithEverythingElse(t *testing.T) {
 				if status, err := p.Wait(); err != nil || status != (Status{MaxRSS: status.MaxRSS, CPU: status.CPU}) {
 					t.Errorf("status %+v, err %v", status, err)
 				}
-				s.Free()
 			}
 		})
 		wg.Go(func() {

@@ -65,35 +65,45 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 
 // Await waits until the child has left our memory, by executing its program or
 // by failing, and gives the process or the failure. No child is left by a
-// failure. The script can be freed or read (Step.Result) afterwards.
+// failure.
 //
 // A child that takes too long is killed: in the namespaces that it enters others
 // may be able to stop it.
 func (s Started) Await() (*Process, error) {
-	c := s.script.control()
-	timer := time.AfterFunc(patience, s.abandon)
-	futexAwaitZero(&c.phase)
-	if s.script.branched == nil {
-		timer.Stop()
-		return s.Process().unlessFailed(s.script)
+	abandoned := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		s.abandon()
+		close(abandoned)
+	})
+	futexAwaitZero(&s.script.control().phase)
+	if !timer.Stop() {
+		<-abandoned
 	}
-	// The branch has left our memory before its maker, which waited for it.
-	timer.Stop()
-	return s.branch()
-}
-
-// branch reaps the process that branched and gives its child.
-func (s Started) branch() (*Process, error) {
-	_, err := s.Process().Wait()
-	pid := int(s.script.control().branchPid)
-	if pid <= 0 {
-		return nil, errors.Join(s.script.failure(), err)
+	pid := int(atomic.LoadInt32(&s.script.control().branchPid))
+	if s.script.branched == nil || pid <= 0 {
+		return s.Process().unlessFailed(s.script)
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: pidfd_open: %w", err)
 	}
 	return (&Process{pid: pid, pidfd: pidfdFile(pidfd)}).unlessFailed(s.script)
+}
+
+// Done gives the script's memory back once nobody walks it any more. A process
+// that has branched is still on its way to its end when its child has executed;
+// it is reaped in the background.
+func (s Started) Done() error {
+	if s.script.branched == nil || s.script.control().branchPid <= 0 {
+		return s.script.Free()
+	}
+	maker, script := s.Process(), s.script
+	go func() {
+		if _, err := maker.Wait(); err == nil {
+			_ = script.Free() // memory that cannot be unmapped is only lost
+		}
+	}()
+	return nil
 }
 
 // patience is how long a child may take to execute its program; tests shorten it.
