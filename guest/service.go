@@ -12,8 +12,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"aether/guest/wire/filesystem/filesystemconnect"
-	"aether/guest/wire/process/processconnect"
 	"aether/host/inroot"
 	"aether/sandbox"
 )
@@ -56,7 +54,7 @@ func New(backend Backend, opts Options) (*Service, error) {
 	}
 	s.procs.running = map[uint32]*process{}
 	s.watchers.all = map[string]*watch{}
-	s.handler = s.routes()
+	s.handler = s.authorize(s.here(noZeroTimeout(routes())))
 	s.server = s.newServer()
 	return s, nil
 }
@@ -67,25 +65,6 @@ func (s *Service) newServer() *http.Server {
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{Handler: s.handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection}
-}
-
-func (s *Service) routes() http.Handler {
-	options := []connect.HandlerOption{
-		connect.WithReadMaxBytes(maxMessage),
-		// Output goes over a local connection: compressing it only costs time.
-		connect.WithCompressMinBytes(1 << 30),
-		connect.WithInterceptors(errorMapper{}),
-	}
-	mux := http.NewServeMux()
-	mux.Handle(processconnect.NewProcessHandler(processes{s}, options...))
-	mux.Handle(filesystemconnect.NewFilesystemHandler(files{s}, options...))
-	mux.HandleFunc("GET /health", s.health)
-	mux.HandleFunc("GET /metrics", s.metrics)
-	mux.HandleFunc("GET /envs", s.envs)
-	mux.HandleFunc("POST /init", s.init)
-	mux.HandleFunc("GET /files", s.download)
-	mux.HandleFunc("POST /files", s.upload)
-	return s.authorize(noZeroTimeout(mux))
 }
 
 // Handler serves the sandbox over a server of the caller's own.
