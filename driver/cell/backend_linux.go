@@ -134,8 +134,8 @@ func (p *process) account(command *confine.Command, killTree bool) (err error) {
 	if group == nil {
 		return nil
 	}
-	if events, err := group.Events(); err == nil {
-		p.killed = events.OOMKills
+	if p.killed, err = group.OOMKills(); err != nil {
+		return err
 	}
 	if killTree {
 		p.sub, err = group.Sub(fmt.Sprintf("command-%d", p.cell.commands.Add(1)))
@@ -193,6 +193,6 @@ func (p *process) outOfMemory() bool {
 	if p.cell.group == nil {
 		return false
 	}
-	events, err := p.cell.group.Events()
-	return err == nil && events.OOMKills > p.killed
+	killed, err := p.cell.group.OOMKills()
+	return err == nil && killed > p.killed
 }

@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -56,41 +55,45 @@ func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
 // blanks makes blanks of one image ahead, in the background.
 type blanks struct {
 	ready chan blank
-	fail  chan error
 	stop  chan struct{}
 	done  sync.WaitGroup
 }
 
 func (e *engine) newBlanks(base *confine.Base, ahead int) *blanks {
-	b := &blanks{ready: make(chan blank, ahead-1), fail: make(chan error), stop: make(chan struct{})}
+	b := &blanks{ready: make(chan blank, ahead-1), stop: make(chan struct{})}
 	b.done.Go(func() { b.run(e, base) })
 	return b
 }
 
-// settle is how long the making of the next blank is put off while there are
-// others: the cell that has just taken one needs the same locks and processors.
-const settle = 2 * time.Millisecond
+const (
+	// settle is how long the making of the next blank is put off while there are
+	// others: the cell that has just taken one needs the same locks and
+	// processors.
+	settle = 2 * time.Millisecond
+	// failed is how long it is put off after a failure, of which those are told
+	// who then make their own.
+	failed = 100 * time.Millisecond
+)
 
 // run keeps the channel full; the one that waits to be put into it is one more.
 func (b *blanks) run(e *engine, base *confine.Base) {
-	for {
-		if len(b.ready) > 0 && !b.pause(settle) {
+	for pause := time.Duration(0); ; {
+		if !b.pause(pause) {
 			return
 		}
 		made, err := e.newLimitedBlank(base)
 		if err != nil {
-			select {
-			case b.fail <- err:
-				continue
-			case <-b.stop:
-				return
-			}
+			pause = failed
+			continue
 		}
 		select {
 		case b.ready <- made:
 		case <-b.stop:
 			b.drop(made)
 			return
+		}
+		if pause = 0; len(b.ready) > 0 {
+			pause = settle
 		}
 	}
 }
@@ -102,20 +105,6 @@ func (b *blanks) pause(d time.Duration) bool {
 		return true
 	case <-b.stop:
 		return false
-	}
-}
-
-// take gives a blank to one cell.
-func (b *blanks) take(ctx context.Context) (blank, error) {
-	select {
-	case made := <-b.ready:
-		return made, nil
-	case err := <-b.fail:
-		return blank{}, err
-	case <-ctx.Done():
-		return blank{}, ctx.Err()
-	case <-b.stop:
-		return blank{}, errors.New("closed")
 	}
 }
 
@@ -136,14 +125,16 @@ func (b *blanks) close() {
 	}
 }
 
-// blankFor finds or makes what the spec's cell will be made of.
-func (e *engine) blankFor(ctx context.Context, base *base, config confine.Config) (blank, error) {
+// blankFor finds or makes what the cell will be made of. It waits for no other:
+// where more are wanted than one goroutine can make, each makes its own.
+func (e *engine) blankFor(base *base, config confine.Config) (blank, error) {
 	if base.blanks == nil || config.HostNetwork || len(config.Mounts) > 0 {
 		return e.newBlank(base.Base, config)
 	}
-	made, err := base.blanks.take(ctx)
-	if err != nil {
-		return made, fmt.Errorf("take a blank: %w", err)
+	select {
+	case made := <-base.blanks.ready:
+		return made, nil
+	default:
+		return e.newLimitedBlank(base.Base)
 	}
-	return made, nil
 }

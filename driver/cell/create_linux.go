@@ -106,7 +106,7 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 	}
 	defer e.bases.release(base)
 	config := i.config()
-	blank, err := e.blankFor(ctx, base, config)
+	blank, err := e.blankFor(base, config)
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,8 @@ func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
 		return nil
 	}
 	limits := limitsOf(asked)
-	switch {
-	case !e.holds(cgroup.Pids):
+	if !e.holds(cgroup.Pids) {
 		limits.Pids = 0 // a resource limit instead: see config
-	case limits.Pids == 0:
-		limits.Pids = defaultProcesses
 	}
 	if limits.Memory == 0 && e.holds(cgroup.Memory) {
 		limits.Memory = defaultMemory()
@@ -171,11 +168,12 @@ func (i *instance) config() confine.Config {
 	for _, m := range i.spec.Mounts {
 		config.Mounts = append(config.Mounts, confine.Mount{Source: m.Source, Target: m.Target, Writable: m.Writable})
 	}
-	if !i.engine.holds(cgroup.Pids) {
-		config.Processes = i.spec.Limits.Processes
-		if config.Processes == 0 {
-			config.Processes = defaultProcesses
-		}
+	config.Processes = i.spec.Limits.Processes
+	switch {
+	case config.Processes == 0:
+		config.Processes = defaultProcesses
+	case i.engine.holds(cgroup.Pids):
+		config.Processes = 0 // the cgroup counts all users of the cell together
 	}
 	return config
 }

@@ -20,7 +20,8 @@ type Attach struct {
 // Attach opens the way into the group. clone says that the spawner will use
 // CLONE_INTO_CGROUP: with it, entering version 2 costs nothing; without it (the
 // kernel is older than 5.7, or a filter around us forbids clone3), that tree has
-// a file as the others have. The answer is kept, for the first caller's choice.
+// a file as the others have. The answer is kept, for the first caller's choice,
+// until Set adds a limit of another kind.
 func (g *Group) Attach(clone bool) (Attach, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -30,6 +31,9 @@ func (g *Group) Attach(clone bool) (Attach, error) {
 	a := &Attach{Into: -1}
 	g.attach = a
 	for i, t := range g.owner.host.trees {
+		if g.member(i).name == "" {
+			continue
+		}
 		if err := a.add(g.member(i), t.unified, clone); err != nil {
 			return Attach{}, g.wrap("attach", errors.Join(err, g.closeAttach()))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"aether/sandbox"
@@ -13,7 +14,7 @@ import (
 type Group struct {
 	owner *Owner
 	name  string
-	nodes []node // one for each tree that this group has a directory in
+	nodes []node // one for each tree; without a name where it has no directory
 
 	// parent lends its other trees to a group made by Sub.
 	parent *Group
@@ -60,7 +61,7 @@ func (g *Group) controlNode() node {
 	if at, ok := g.owner.control(); ok && g.parent == nil {
 		return g.nodes[at]
 	}
-	return g.nodes[0]
+	return g.nodes[slices.IndexFunc(g.nodes, func(n node) bool { return n.name != "" })]
 }
 
 // with is the directory of the tree that holds the controller, if there is one.
@@ -70,7 +71,7 @@ func (g *Group) with(c Controller) (node, bool) {
 	}
 	for i, t := range g.owner.host.trees {
 		if t.holds&c != 0 {
-			return g.nodes[i], true
+			return g.nodes[i], g.nodes[i].name != ""
 		}
 	}
 	return node{}, false

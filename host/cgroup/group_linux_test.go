@@ -58,7 +58,7 @@ func killEndsDaemons(t *testing.T, o *Owner) {
 			return n.killEach(context.Background())
 		},
 		"without freezer": func(g *Group) error {
-			n, _ := g.with(Pids)
+			n, _ := g.with(Memory)
 			return n.killEach(context.Background())
 		},
 	} {

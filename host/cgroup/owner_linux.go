@@ -78,13 +78,31 @@ func (o *Owner) Create(name string) (*Group, error) {
 		return nil, sandbox.Invalidf("name", "%.80q must be lower-case letters, digits and dashes, at most 128", name)
 	}
 	g := &Group{owner: o, name: name, nodes: make([]node, len(o.roots))}
-	for i, root := range o.roots {
-		g.nodes[i] = node{root.dir, name}
-		if err := g.nodes[i].mkdir(); err != nil {
-			return nil, errors.Join(creation(name, err), removeAll(context.Background(), g.nodes[:i]))
+	for i := range o.roots {
+		if o.host.trees[i].optional() && len(o.roots) > 1 {
+			continue
+		}
+		if err := g.grow(i); err != nil {
+			return nil, errors.Join(err, removeAll(context.Background(), g.nodes[:i]))
 		}
 	}
 	return g, nil
+}
+
+// optional says that a group needs no directory in the tree before it has a
+// limit there. Each costs time and memory, and entering it costs every process.
+func (t tree) optional() bool {
+	return !t.unified && t.holds&(Memory|freezer|account) == 0
+}
+
+// grow makes the group's directory in tree i.
+func (g *Group) grow(i int) error {
+	n := node{g.owner.roots[i].dir, g.name}
+	if err := n.mkdir(); err != nil {
+		return creation(g.name, err)
+	}
+	g.nodes[i] = n
+	return nil
 }
 
 // creation explains why a directory could not be made.

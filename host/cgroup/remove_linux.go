@@ -62,6 +62,9 @@ func (n node) stillBusy(err error) error {
 // the one that can be waited for without trying.
 func removeAll(ctx context.Context, groups []node) error {
 	for _, n := range slices.Backward(groups) {
+		if n.name == "" {
+			continue
+		}
 		if err := n.remove(ctx); err != nil {
 			return err
 		}

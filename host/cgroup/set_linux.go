@@ -19,6 +19,9 @@ func (g *Group) Set(l Limits) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err := g.growFor(l); err != nil {
+		return err
+	}
 	if l.Memory != g.applied.Memory {
 		if err := g.setMemory(l.Memory); err != nil {
 			return g.refused("limits.memory", err)
@@ -36,6 +39,20 @@ func (g *Group) Set(l Limits) error {
 			return g.refused("limits.cpus", err)
 		}
 		g.applied.CPUs = l.CPUs
+	}
+	return nil
+}
+
+// growFor makes the directories that the limits need and the group lacks. What
+// is in the group stays out of them; what enters later is in.
+func (g *Group) growFor(l Limits) error {
+	for i, t := range g.owner.host.trees {
+		if t.holds&l.needs() == 0 || g.nodes[i].name != "" {
+			continue
+		}
+		if err := errors.Join(g.grow(i), g.closeAttach()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -17,10 +17,34 @@ func (g *Group) Stats() (sandbox.Stats, error) {
 	}
 	memory, err1 := g.figure(Memory, "memory.usage_in_bytes", "memory.current")
 	peak, err2 := g.figure(Memory, "memory.max_usage_in_bytes", "memory.peak")
-	processes, err3 := g.figure(Pids, "pids.current", "pids.current")
+	processes, err3 := g.processes()
 	used, err4 := g.cpuTime()
 	return sandbox.Stats{MemoryBytes: memory, MemoryPeakBytes: peak, Processes: processes, CPUTime: used},
 		g.wrap("stats", errors.Join(err1, err2, err3, err4))
+}
+
+// processes counts threads too where the pids controller does it.
+func (g *Group) processes() (*int64, error) {
+	if _, ok := g.with(Pids); ok {
+		return g.figure(Pids, "pids.current", "pids.current")
+	}
+	count, err := g.controlNode().population()
+	return &count, err
+}
+
+// population is the number of processes in the group and those below it.
+func (n node) population() (int64, error) {
+	list, err := n.processes()
+	if err != nil {
+		return 0, err
+	}
+	below, err := n.children()
+	count := int64(len(list))
+	for _, child := range below {
+		more, failed := child.population()
+		count, err = count+more, errors.Join(err, absent(failed))
+	}
+	return count, err
 }
 
 func (g *Group) alive(verb string) error {
@@ -91,6 +115,12 @@ func (g *Group) Events() (Events, error) {
 	kills, err1 := g.event(Memory, "memory.oom_control", "memory.events", "oom_kill")
 	denied, err2 := g.event(Pids, "pids.events", "pids.events", "max")
 	return Events{OOMKills: kills, PidsDenied: denied}, g.wrap("events", errors.Join(err1, err2))
+}
+
+// OOMKills is that part of Events alone.
+func (g *Group) OOMKills() (int64, error) {
+	kills, err := g.event(Memory, "memory.oom_control", "memory.events", "oom_kill")
+	return kills, g.wrap("events", err)
 }
 
 func (g *Group) event(c Controller, legacy, unified, key string) (int64, error) {
