@@ -11,8 +11,8 @@ import (
 	"aether/sandbox"
 )
 
-// blank is what a cell is made of: namespaces and a cgroup that no other cell
-// has had or will have.
+// blank is what a cell is made of: namespaces, a root and a cgroup that no other
+// cell has had or will have.
 type blank struct {
 	*confine.Blank
 	group *cgroup.Group // nil where there are no cgroups
@@ -42,7 +42,7 @@ const harmless = 256 << 20
 
 // newLimitedBlank makes one for any Spec that states no limits.
 func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
-	if b, err = e.newBlank(base, confine.Config{}); err != nil || defaultMemory() < harmless {
+	if b, err = e.newBlank(base, confine.Config{Upper: defaultDisk}); err != nil || defaultMemory() < harmless {
 		return b, err
 	}
 	if err := e.limit(b.group, sandbox.Limits{}); err != nil {
@@ -128,7 +128,7 @@ func (b *blanks) close() {
 // blankFor finds or makes what the cell will be made of. It waits for no other:
 // where more are wanted than one goroutine can make, each makes its own.
 func (e *engine) blankFor(base *base, config confine.Config) (blank, error) {
-	if base.blanks == nil || config.HostNetwork || len(config.Mounts) > 0 {
+	if base.blanks == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk {
 		return e.newBlank(base.Base, config)
 	}
 	select {

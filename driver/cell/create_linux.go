@@ -111,7 +111,7 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 		return err
 	}
 	i.group = blank.group
-	if i.cell, err = blank.Boot(config.Hostname, config.Upper, config.Processes); err != nil {
+	if i.cell, err = blank.Boot(config.Hostname, config.Processes); err != nil {
 		return joinRemoval(ctx, i.group, err)
 	}
 	if blank.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) {

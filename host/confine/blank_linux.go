@@ -20,10 +20,10 @@ const ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS 
 // armed with its parent-death signal. Before that it could outlive us.
 const handshake = 10 * time.Second
 
-// Blank is PID 1 of a cell to be: it stands in its own namespaces and waits for
-// what it shall be. Blanks are made ahead, because new namespaces, the net
-// namespace above all, take longer than everything that follows. Each becomes
-// one cell at most.
+// Blank is PID 1 of a cell to be: it stands in namespaces and on a root of its
+// own and waits to be wanted. Blanks are made ahead, because all that takes
+// longer, the net namespace above all, than what follows. Each becomes one cell
+// at most.
 //
 // A blank is in its group from the start. The group must get its limits only
 // when the blank has become a cell; see Cell.
@@ -37,7 +37,7 @@ type Blank struct {
 	init    *spawn.Process
 }
 
-// Blank makes a blank, from the first half of a Config.
+// Blank makes a blank, from all of a Config but what Boot is told.
 func (b *Base) Blank(config Config) (*Blank, error) {
 	mounts, err := openMounts(b.host, config.Mounts)
 	defer closeMounts(mounts)
@@ -50,7 +50,7 @@ func (b *Base) Blank(config Config) (*Blank, error) {
 	}
 	blank := &Blank{base: b, config: config, mounts: mounts, script: s}
 	if err := blank.start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: make a blank: %w", err), s.Free())
+		return nil, errors.Join(fmt.Errorf("confine: make a blank: %w", s.blame(err)), s.Free())
 	}
 	return blank, nil
 }
@@ -134,6 +134,8 @@ func (b *Blank) build() words {
 	if !b.config.HostNetwork {
 		s.loopbackUp()
 	}
+	s.root(b.base.tree, h.masks, b.config.Upper)
+	s.attachMounts(b.mounts)
 	s.part(partPark)
 	s.Announce(spareFd)
 	s.Wait(w.seen, handshake)

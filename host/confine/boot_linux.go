@@ -22,12 +22,12 @@ type Config struct {
 	HostNetwork bool
 	// Mounts are shown inside besides the image.
 	Mounts []Mount
+	// Upper bounds what the cell may write, in bytes of memory.
+	Upper int64
 
 	// What follows need not be known of a Blank.
 
 	Hostname string
-	// Upper bounds what the cell may write, in bytes of memory.
-	Upper int64
 	// Processes bounds them by a resource limit; 0 leaves that to the cgroup.
 	Processes int64
 }
@@ -46,22 +46,22 @@ func (b *Base) Boot(config Config) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return blank.Boot(config.Hostname, config.Upper, config.Processes)
+	return blank.Boot(config.Hostname, config.Processes)
 }
 
 // Boot makes a cell of the blank, which is used up by it. It returns when PID 1
 // has become the program that only reaps: before that nobody may be beside it,
 // for it shares this program's memory, and its group may have no memory limit,
 // for the out-of-memory killer would take this program for a part of it.
-func (b *Blank) Boot(hostname string, upper, processes int64) (*Cell, error) {
-	b.config.Hostname, b.config.Upper, b.config.Processes = hostname, upper, processes
+func (b *Blank) Boot(hostname string, processes int64) (*Cell, error) {
+	b.config.Hostname, b.config.Processes = hostname, processes
 	b.finish()
 	if err := b.script.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
 	}
 	b.claimed.Set()
 	if err := b.started.Left(); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: boot: %w", b.script.blame(err)), b.Discard())
+		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
 	}
 	c := &Cell{host: b.base.host, config: b.config, init: b.init, namespace: joined(b.config)}
 	return c, b.script.Free()
@@ -70,8 +70,6 @@ func (b *Blank) Boot(hostname string, upper, processes int64) (*Cell, error) {
 // finish writes the rest of the script, which the blank is waiting for.
 func (b *Blank) finish() {
 	s, name := b.script, b.config.Hostname
-	s.root(b.base.tree, b.base.host.masks, b.config.Upper)
-	s.attachMounts(b.mounts)
 	s.part(partInit)
 	s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
 	s.becomeInit()
