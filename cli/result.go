@@ -50,6 +50,8 @@ type runResult struct {
 	Signal      string `json:"signal,omitempty"`
 	TimedOut    bool   `json:"timed_out,omitempty"`
 	OutOfMemory bool   `json:"out_of_memory,omitempty"`
+	// LimitsReached are memory, processes or disk.
+	LimitsReached []string `json:"limits_reached,omitempty"`
 
 	Times           runTimes `json:"times"`
 	PeakMemoryBytes *int64   `json:"peak_memory_bytes,omitempty"`
@@ -81,7 +83,7 @@ func (s *session) print(status guest.Status, code int, timeout bool, ended time.
 	if err != nil {
 		return err
 	}
-	r.PeakMemoryBytes = stats.MemoryPeakBytes
+	r.PeakMemoryBytes, r.LimitsReached = stats.MemoryPeakBytes, stats.Reached()
 	if err := printJSON(s.cmd, r); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -23,7 +24,21 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.ExecuteContext(ctx))
+	status := report(stderr, root.ExecuteContext(ctx))
+	if err := closeAll(ctx, drivers); err != nil {
+		return max(status, report(stderr, err))
+	}
+	return status
+}
+
+// closeAll lets drivers give back what they hold.
+func closeAll(ctx context.Context, drivers []sandbox.Driver) (err error) {
+	for _, d := range drivers {
+		if c, ok := d.(sandbox.Closer); ok {
+			err = errors.Join(err, c.Close(ctx))
+		}
+	}
+	return err
 }
 
 func newRoot(drivers []sandbox.Driver) *cobra.Command {

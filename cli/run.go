@@ -28,7 +28,7 @@ type runFlags struct {
 	pids                                        int64
 	timeout                                     time.Duration
 	env, mounts                                 []string
-	input, terminal, json, explain              bool
+	input, terminal, json, explain, onDisk      bool
 }
 
 func runCommand(drivers []sandbox.Driver) *cobra.Command {
@@ -70,6 +70,7 @@ func (f *runFlags) register(cmd *cobra.Command, drivers []sandbox.Driver) {
 	flags.Float64Var(&f.cpus, "cpus", 0, "CPU limit, such as 1.5")
 	flags.Int64Var(&f.pids, "pids", 0, "limit on processes")
 	flags.StringVar(&f.disk, "disk", "", "limit on what is written, such as 1G")
+	flags.BoolVar(&f.onDisk, "on-disk", false, "keep what is written on disk, unbounded, instead of in memory")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, such as 30s")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set K=V for the command; repeatable")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show SRC:DST[:ro|rw] of the host inside, read-only unless rw; repeatable")
@@ -102,7 +103,7 @@ func (f *runFlags) spec() (spec sandbox.Spec, err error) {
 		return spec, err
 	}
 	spec.Image = f.image
-	spec.Limits.CPUs, spec.Limits.Processes = f.cpus, f.pids
+	spec.Limits.CPUs, spec.Limits.Processes, spec.Limits.DiskBacked = f.cpus, f.pids, f.onDisk
 	for _, size := range []struct {
 		flag, text string
 		to         *int64

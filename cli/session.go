@@ -128,21 +128,28 @@ func (s *session) wait() error {
 	if s.flags.json {
 		return s.print(status, code, timeout, ended)
 	}
-	s.explainEnd(status, timeout)
 	if code == 0 {
 		return nil
 	}
-	return exitCode(code)
+	return errors.Join(s.explainEnd(status, timeout), exitCode(code))
 }
 
-// explainEnd says what an exit status alone does not.
-func (s *session) explainEnd(status guest.Status, timeout bool) {
-	switch {
-	case timeout:
+// limitFlags is what to raise when a limit was reached.
+var limitFlags = map[string]string{"memory": "--memory", "processes": "--pids", "disk": "--disk"}
+
+// explainEnd says what the exit status of a failure alone does not.
+func (s *session) explainEnd(status guest.Status, timeout bool) error {
+	if timeout {
 		s.cmd.PrintErrf("aether: the command was ended after %v (--timeout)\n", s.flags.timeout)
-	case status.OutOfMemory:
-		s.cmd.PrintErrln("aether: the command was killed because the sandbox reached its memory limit (--memory)")
 	}
+	stats, err := s.instance.Stats(s.cmd.Context())
+	if err != nil {
+		return err
+	}
+	for _, limit := range stats.Reached() {
+		s.cmd.PrintErrf("aether: the sandbox reached its %s limit (%s)\n", limit, limitFlags[limit])
+	}
+	return nil
 }
 
 func exitStatus(status guest.Status, timeout bool) int {

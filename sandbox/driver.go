@@ -79,8 +79,36 @@ type Stats struct {
 	MemoryPeakBytes *int64         `json:"memory_peak_bytes,omitempty"`
 	CPUTime         *time.Duration `json:"cpu_time_ns,omitempty"`
 	Processes       *int64         `json:"processes,omitempty"`
-	DiskBytes       *int64         `json:"disk_bytes,omitempty"`
+	// DiskBytes is what the sandbox has written, DiskFreeBytes what it still may.
+	DiskBytes     *int64 `json:"disk_bytes,omitempty"`
+	DiskFreeBytes *int64 `json:"disk_free_bytes,omitempty"`
+	// OOMKills counts processes that were killed at the memory limit, and
+	// ForksDenied those that the limit on processes kept from being made.
+	OOMKills    *int64 `json:"oom_kills,omitempty"`
+	ForksDenied *int64 `json:"forks_denied,omitempty"`
 }
+
+// Reached names the limits that the sandbox has run into: memory, processes,
+// disk.
+func (s Stats) Reached() []string {
+	var list []string
+	for _, limit := range []struct {
+		name string
+		hit  bool
+	}{
+		{"memory", s.OOMKills != nil && *s.OOMKills > 0},
+		{"processes", s.ForksDenied != nil && *s.ForksDenied > 0},
+		{"disk", s.DiskFreeBytes != nil && *s.DiskFreeBytes < diskFull},
+	} {
+		if limit.hit {
+			list = append(list, limit.name)
+		}
+	}
+	return list
+}
+
+// diskFull is so little room that the next write of any size fails.
+const diskFull = 4096
 
 // Cause says why a sandbox ended.
 type Cause string
@@ -113,4 +141,11 @@ type Reaper interface {
 // in it up, down to the system calls, without doing so.
 type Explainer interface {
 	Explain(ctx context.Context, w io.Writer, spec Spec, command []string) error
+}
+
+// Closer is a Driver that holds something as long as the program lives. Close
+// ends every sandbox of the driver and gives all of it back; it is idempotent,
+// and no sandbox can be made afterwards.
+type Closer interface {
+	Close(context.Context) error
 }

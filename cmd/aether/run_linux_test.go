@@ -168,6 +168,25 @@ func TestRunReportsTheMemoryLimit(t *testing.T) {
 	}
 }
 
+func TestRunReportsAFullDisk(t *testing.T) {
+	got := run(t, "", "--disk", "1M", "--", "sh", "-c", "head -c 4M /dev/zero > /tmp/big")
+	if got.status == 0 || !strings.Contains(got.stderr, "No space left") || !strings.Contains(got.stderr, "disk limit (--disk)") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRunReportsTheProcessLimit(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("refused processes are counted by a cgroup, which an ordinary user has only where one is delegated")
+	}
+	got := run(t, "", "--pids", "8", "--json", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1 & done")
+	if !strings.Contains(got.stdout, `"limits_reached": [
+    "processes"
+  ]`) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestRunWarnsOfTheHostsNetwork(t *testing.T) {
 	got := run(t, "", "--net", "host", "--", "true")
 	if got.status != 0 || !strings.Contains(got.stderr, "--net host") {

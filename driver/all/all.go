@@ -18,7 +18,7 @@ func Drivers() []sandbox.Driver {
 	state := stateDir()
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
 	return []sandbox.Driver{
-		cell.New(cell.Options{Images: images, RunDir: filepath.Join(runDir(state), "cell")}),
+		cell.New(cell.Options{Images: images, RunDir: filepath.Join(runDir(state), "cell"), DiskDir: filepath.Join(state, "cells")}),
 	}
 }
 

@@ -53,8 +53,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	if spec.Network.Mode == sandbox.EgressNetwork {
 		return &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode", Reason: "cells have no filtered egress yet", Remedy: "use none or host"}
 	}
-	if spec.Limits.DiskBacked {
-		return &sandbox.Error{Class: sandbox.Unsupported, Field: "limits.disk_backed", Reason: "a cell's writes stay in memory"}
+	if spec.Limits.DiskBacked && spec.Limits.DiskBytes > 0 {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "limits.disk",
+			Reason: "what a cell writes to disk cannot be bounded", Remedy: "keep its writes in memory, or state no bound"}
 	}
 	limits := limitsOf(spec.Limits)
 	if e.unlimited != nil && (limits.Memory > 0 || limits.CPUs > 0) {
@@ -106,6 +107,27 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 	}
 	defer e.bases.release(base)
 	config := i.config()
+	if i.spec.Limits.DiskBacked {
+		if i.disk, err = e.disks.make(e.host, i.id); err != nil {
+			return err
+		}
+		config.Disk = i.disk
+	}
+	if err := i.bootFrom(ctx, base, config); err != nil {
+		return errors.Join(err, i.removeDisk())
+	}
+	return nil
+}
+
+func (i *instance) removeDisk() error {
+	if i.disk == "" {
+		return nil
+	}
+	return confine.RemoveDisk(i.disk)
+}
+
+func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Config) error {
+	e := i.engine
 	blank, err := e.blankFor(base, config)
 	if err != nil {
 		return err

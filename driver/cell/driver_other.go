@@ -19,3 +19,6 @@ func (d *Driver) Probe(context.Context) sandbox.Report {
 func (d *Driver) Create(ctx context.Context, _ sandbox.Spec) (sandbox.Instance, error) {
 	return nil, d.Probe(ctx).Err(Name)
 }
+
+// Close implements sandbox.Closer.
+func (d *Driver) Close(context.Context) error { return nil }

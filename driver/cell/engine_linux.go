@@ -13,6 +13,11 @@ import (
 	"aether/sandbox"
 )
 
+var (
+	_ sandbox.Closer = (*Driver)(nil)
+	_ sandbox.Reaper = (*Driver)(nil)
+)
+
 // engine is what a program that makes cells holds as long as it lives.
 type engine struct {
 	once   sync.Once
@@ -21,6 +26,7 @@ type engine struct {
 	images *image.Store
 	bases  *bases
 	groups *groups
+	disks  *disks
 	// unlimited is why no limits can be enforced, or nil.
 	unlimited error
 
@@ -46,6 +52,10 @@ func (e *engine) start(opts Options) (err error) {
 	// What programs that were killed left; an ordinary user has no groups.
 	if _, err := cgroup.Reap(context.Background(), opts.RunDir); err != nil {
 		return fmt.Errorf("cell: remove what a dead program left: %w", err)
+	}
+	e.disks = &disks{root: opts.DiskDir}
+	if _, err := e.disks.reap(); err != nil {
+		return fmt.Errorf("cell: %w", err)
 	}
 	if e.images, err = opts.Images(); err != nil {
 		return err
@@ -85,7 +95,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	err := e.destroyAll(ctx)
 	e.bases.close()
 	e.host.Close()
-	return errors.Join(err, e.groups.close(ctx))
+	return errors.Join(err, e.groups.close(ctx), e.disks.close())
 }
 
 // destroyAll first kills all and then waits for each.
@@ -100,10 +110,15 @@ func (e *engine) destroyAll(ctx context.Context) (err error) {
 }
 
 // Reap implements sandbox.Reaper: what the kernel does not remove when a
-// program is killed are its cgroups.
+// program is killed are its cgroups and the disks of its cells.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
 	if err := os.MkdirAll(d.opts.RunDir, 0o711); err != nil {
 		return 0, fmt.Errorf("cell: %w", err)
 	}
-	return cgroup.Reap(ctx, d.opts.RunDir)
+	groups, err := cgroup.Reap(ctx, d.opts.RunDir)
+	if err != nil {
+		return groups, err
+	}
+	disks, err := (&disks{root: d.opts.DiskDir}).reap()
+	return groups + disks, err
 }

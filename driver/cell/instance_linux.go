@@ -12,6 +12,7 @@ import (
 	"aether/guest"
 	"aether/host/cgroup"
 	"aether/host/confine"
+	"aether/host/inroot"
 	"aether/sandbox"
 )
 
@@ -22,6 +23,7 @@ type instance struct {
 	spec    sandbox.Spec
 	cell    *confine.Cell
 	group   *cgroup.Group // nil where there are no cgroups
+	disk    string        // directory of its writes, if they are on disk
 	service *guest.Service
 	timer   *time.Timer
 
@@ -66,14 +68,44 @@ func (i *instance) alive() error {
 }
 
 // Stats implements sandbox.Instance.
-func (i *instance) Stats(context.Context) (sandbox.Stats, error) {
+func (i *instance) Stats(context.Context) (stats sandbox.Stats, err error) {
 	if err := i.alive(); err != nil {
-		return sandbox.Stats{}, err
+		return stats, err
 	}
-	if i.group == nil {
-		return sandbox.Stats{}, nil
+	if i.group != nil {
+		if stats, err = i.group.Stats(); err != nil {
+			return stats, err
+		}
+		events, err := i.group.Events()
+		if err != nil {
+			return stats, err
+		}
+		stats.OOMKills = &events.OOMKills
+		if i.spec.Limits.Processes > 0 && i.engine.holds(cgroup.Pids) {
+			stats.ForksDenied = &events.PidsDenied
+		}
 	}
-	return i.group.Stats()
+	return stats, i.diskUsage(&stats)
+}
+
+// diskUsage fills in what the cell has written to the memory that is its disk.
+func (i *instance) diskUsage(stats *sandbox.Stats) error {
+	if i.disk != "" {
+		return nil // the host's disk is not the cell's own
+	}
+	dir, err := i.cell.Root()
+	if err != nil {
+		return err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	total, free, err := root.Usage()
+	if err != nil {
+		return err
+	}
+	used, left := int64(total-free), int64(free)
+	stats.DiskBytes, stats.DiskFreeBytes = &used, &left
+	return nil
 }
 
 // Wait implements sandbox.Instance.
@@ -129,7 +161,7 @@ func (i *instance) watch() {
 		i.exit = i.unasked(status.Signal.String())
 	}
 	i.err = errors.Join(i.err, err, i.service.Close())
-	i.err = joinRemoval(context.Background(), i.group, i.err)
+	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.removeDisk())
 	i.engine.living.Delete(i)
 	close(i.ended)
 }

@@ -1,6 +1,8 @@
 package cell
 
 import (
+	"path/filepath"
+
 	"aether/image"
 	"aether/sandbox"
 )
@@ -15,6 +17,9 @@ type Options struct {
 	// RunDir holds locks and mount points of running programs. It is made when
 	// first needed.
 	RunDir string
+	// DiskDir holds what cells write that want their writes on disk, by default in
+	// RunDir. It is made when first needed.
+	DiskDir string
 	// Ahead is how many blanks (namespaces and cgroups, the slow part of a cell)
 	// are kept ready for each image in use. Zero makes them when they are wanted.
 	Ahead int
@@ -29,7 +34,12 @@ type Driver struct {
 var _ sandbox.Driver = (*Driver)(nil)
 
 // New makes the driver.
-func New(opts Options) *Driver { return &Driver{opts: opts} }
+func New(opts Options) *Driver {
+	if opts.DiskDir == "" {
+		opts.DiskDir = filepath.Join(opts.RunDir, "disks")
+	}
+	return &Driver{opts: opts}
+}
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {

@@ -39,7 +39,7 @@ type Blank struct {
 
 // Blank makes a blank, from all of a Config but what Boot is told.
 func (b *Base) Blank(config Config) (*Blank, error) {
-	mounts, err := openMounts(b.host, config.Mounts)
+	mounts, err := openMounts(b.host, config)
 	defer closeMounts(mounts)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (b *Blank) build() words {
 	if !b.config.HostNetwork {
 		s.loopbackUp()
 	}
-	s.root(b.base.tree, h.masks, b.config.Upper)
+	s.root(b.base.tree, h.masks, b.mounts, b.config.Upper)
 	s.attachMounts(b.mounts)
 	s.part(partPark)
 	s.Announce(spareFd)

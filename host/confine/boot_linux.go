@@ -24,6 +24,9 @@ type Config struct {
 	Mounts []Mount
 	// Upper bounds what the cell may write, in bytes of memory.
 	Upper int64
+	// Disk is a directory that MakeDisk prepared. The cell's writes go there
+	// instead, unbounded.
+	Disk string
 
 	// What follows need not be known of a Blank.
 

@@ -45,7 +45,7 @@ func (b *Base) explainStage(w io.Writer) error {
 }
 
 func (b *Base) explainBoot(w io.Writer, config Config) error {
-	mounts, err := openMounts(b.host, config.Mounts)
+	mounts, err := openMounts(b.host, config)
 	defer closeMounts(mounts)
 	if err != nil {
 		return err

@@ -27,28 +27,43 @@ type openMount struct {
 	Mount
 	fd   int
 	ours bool // opened here, to be closed here
+	disk bool // not shown, but where the cell's writes go
 }
 
-func openMounts(h *Host, list []Mount) ([]openMount, error) {
-	if len(list) > maxMounts {
-		return nil, sandbox.Invalidf("mounts", "%d are more than %d", len(list), maxMounts)
+// openMounts opens what a cell is shown, after the disk for its writes if it has
+// one. What it has opened is to be closed even if it fails.
+func openMounts(h *Host, config Config) (open []openMount, err error) {
+	if len(config.Mounts) >= maxMounts {
+		return nil, sandbox.Invalidf("mounts", "%d are more than %d", len(config.Mounts), maxMounts-1)
 	}
-	var open []openMount
-	for _, m := range list {
-		info, err := os.Stat(m.Source)
+	if config.Disk != "" {
+		disk, err := h.diskMount(config.Disk)
 		if err != nil {
-			return open, sandbox.Invalidf("mounts", "%v", err)
+			return nil, err
 		}
-		m.directory = info.IsDir()
-		o := openMount{Mount: m, ours: !h.Identity.Single}
-		if o.ours {
-			if o.fd, err = h.detached(m); err != nil {
-				return open, err
-			}
+		open = append(open, disk)
+	}
+	for _, m := range config.Mounts {
+		o, err := h.openMount(m)
+		if err != nil {
+			return open, err
 		}
 		open = append(open, o)
 	}
 	return open, nil
+}
+
+func (h *Host) openMount(m Mount) (openMount, error) {
+	info, err := os.Stat(m.Source)
+	if err != nil {
+		return openMount{}, sandbox.Invalidf("mounts", "%v", err)
+	}
+	m.directory = info.IsDir()
+	o := openMount{Mount: m, ours: !h.Identity.Single}
+	if o.ours {
+		o.fd, err = h.detached(m)
+	}
+	return o, err
 }
 
 func closeMounts(list []openMount) {
@@ -62,19 +77,9 @@ func closeMounts(list []openMount) {
 // detached clones the mount and gives it the cell's view of ids. A file system
 // that cannot be id-mapped is shown as it is, if only for reading.
 func (h *Host) detached(m Mount) (int, error) {
-	low, err := unix.OpenTree(unix.AT_FDCWD, m.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	fd, err := detach(m.Source, m.attributes())
 	if err != nil {
-		return -1, fmt.Errorf("confine: open %s: %w", m.Source, os.NewSyscallError("open_tree", err))
-	}
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, inheritedFd)
-	unix.Close(low)
-	if err != nil {
-		return -1, os.NewSyscallError("fcntl", err)
-	}
-	attr := unix.MountAttr{Attr_set: m.attributes(), Propagation: unix.MS_PRIVATE}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("confine: open %s: %w", m.Source, os.NewSyscallError("mount_setattr", err))
+		return -1, err
 	}
 	mapping := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(h.userns.Fd())}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &mapping); err != nil && m.Writable {
@@ -133,6 +138,9 @@ func (s script) attachMounts(list []openMount) {
 		s.part(partMounts)
 	}
 	for i, m := range list {
+		if m.disk {
+			continue
+		}
 		s.mountPoint(m)
 		s.Call(unix.SYS_MOVE_MOUNT, uintptr(mountFd+i), s.String(""), here, s.String(m.Target), unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}

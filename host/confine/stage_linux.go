@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 
@@ -142,23 +141,19 @@ const (
 )
 
 // root appends the making of a cell's root file system from a stage. The cell's
-// own writes stay in memory, bounded by size.
-func (s script) root(tree Tree, masks []mask, size int64) {
+// own writes stay in memory, bounded by size, or go to the disk among the mounts.
+func (s script) root(tree Tree, masks []mask, mounts []openMount, size int64) {
 	s.part(partRoot)
 	s.Call(unix.SYS_UMASK, 0)
 	s.Call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
-	options := fmt.Sprintf("size=%d,nr_inodes=%d,mode=755", size, size/4096+1024)
-	s.mount("tmpfs", stageUpper, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
-	s.mkdir(stageUpper+"/u", 0o755)
-	s.mkdir(stageUpper+"/w", 0o755)
-	s.mkdir(stageUpper+"/s", 0o1777)
+	s.upper(mounts, size)
 	s.mount("overlay", stageRoot, "overlay", unix.MS_NOSUID|unix.MS_NODEV, overlayOptions(tree, stageUpper))
 	for i, bind := range tree.Binds {
 		s.bind(stageBind+strconv.Itoa(i), stageRoot+bind.Target)
 	}
 	s.bind(stageDev, stageRoot+"/dev")
 	s.mount("devpts", stageRoot+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max="+mostTerminals)
-	s.bind(stageUpper+"/s", stageRoot+"/dev/shm")
+	s.sharedMemory(mounts)
 	s.mount("proc", stageRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	s.writeFile(stageRoot+"/proc/sys/user/max_inotify_instances", mostWatchers)
 	if s.part(partMasks) {
