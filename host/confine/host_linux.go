@@ -211,7 +211,8 @@ func high(f *os.File) (*os.File, error) {
 type Base struct {
 	host  *Host
 	tree  Tree
-	mount *os.File // the stage's mount namespace; nil if each cell makes its own
+	mount *os.File                    // the stage's mount namespace; nil if each cell makes its own
+	last  atomic.Pointer[credentials] // of the last command, for the next to be alike
 }
 
 // Prepare makes a tree ready.
