@@ -42,7 +42,7 @@ const harmless = 256 << 20
 
 // newLimitedBlank makes one for any Spec that states no limits.
 func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
-	if b, err = e.newBlank(base, confine.Config{Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil || defaultMemory() < harmless {
+	if b, err = e.newBlank(base, confine.Config{Upper: defaultDisk}); err != nil || defaultMemory() < harmless {
 		return b, err
 	}
 	if err := e.limit(b.group, sandbox.Limits{}); err != nil {
@@ -50,14 +50,6 @@ func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
 	}
 	b.limited = true
 	return b, nil
-}
-
-// readyOrDiscard has the first command of the cell stand by too.
-func (b blank) readyOrDiscard() error {
-	if err := b.Ready(); err != nil {
-		return errors.Join(err, b.discard())
-	}
-	return nil
 }
 
 // blanks makes blanks of one image ahead, in the background.
@@ -90,9 +82,6 @@ func (b *blanks) run(e *engine, base *confine.Base) {
 			return
 		}
 		made, err := e.newLimitedBlank(base)
-		if err == nil {
-			err = made.readyOrDiscard()
-		}
 		if err != nil {
 			pause = failed
 			continue

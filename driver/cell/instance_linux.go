@@ -81,9 +81,6 @@ func (i *instance) Stats(context.Context) (stats sandbox.Stats, err error) {
 			return stats, err
 		}
 		stats.OOMKills = &events.OOMKills
-		if stats.Processes != nil {
-			*stats.Processes -= i.cell.StandingBy()
-		}
 		if i.spec.Limits.Processes > 0 && i.engine.holds(cgroup.Pids) {
 			stats.ForksDenied = &events.PidsDenied
 		}

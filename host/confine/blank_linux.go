@@ -29,11 +29,12 @@ const handshake = 10 * time.Second
 // when the blank has become a cell; see Cell.
 type Blank struct {
 	base    *Base
-	cell    *Cell
+	config  Config
 	mounts  []openMount
 	script  script
 	claimed spawn.Word
 	started spawn.Started
+	init    *spawn.Process
 }
 
 // Blank makes a blank, from all of a Config but what Boot is told.
@@ -47,35 +48,19 @@ func (b *Base) Blank(config Config) (*Blank, error) {
 	if err != nil {
 		return nil, err
 	}
-	blank := &Blank{base: b, mounts: mounts, script: s, cell: &Cell{host: b.host, base: b, config: config, namespace: joined(config)}}
+	blank := &Blank{base: b, config: config, mounts: mounts, script: s}
 	if err := blank.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: make a blank: %w", s.blame(err)), s.Free())
 	}
 	return blank, nil
 }
 
-// Ready has a process stand by for the first command, of the user who ran the
-// last one in a cell of this image.
-func (b *Blank) Ready() error {
-	if !b.cell.standby(b.cell.config.Group) {
-		return nil
-	}
-	who := credentials{uid: UserID, gid: UserID}
-	if last := b.base.last.Load(); last != nil {
-		who = *last
-	}
-	return b.cell.ready(who, b.cell.config.Group)
-}
-
 // Discard ends a blank that becomes no cell.
 func (b *Blank) Discard() error {
-	if err := b.cell.unready(); err != nil {
+	if err := b.init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return err
 	}
-	if err := b.cell.init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-		return err
-	}
-	_, err := b.cell.init.Wait()
+	_, err := b.init.Wait()
 	return errors.Join(err, b.script.Free())
 }
 
@@ -85,7 +70,7 @@ func (b *Blank) start() error {
 	h := b.base.host
 	words := b.build()
 	flags := uint64(ownNamespaces)
-	if !b.cell.config.HostNetwork {
+	if !b.config.HostNetwork {
 		flags |= unix.CLONE_NEWNET
 	}
 	if h.Identity.Single {
@@ -96,16 +81,16 @@ func (b *Blank) start() error {
 		if err := t.stand(b.base); err != nil {
 			return err
 		}
-		b.started, err = b.script.Start(flags, b.cell.config.Group.Into)
+		b.started, err = b.script.Start(flags, b.config.Group.Into)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.cell.init = b.started.Process()
+	b.init = b.started.Process()
 	if err := b.park(words); err != nil {
-		b.cell.init.Signal(syscall.SIGKILL)
-		_, reaped := b.cell.init.Wait()
+		b.init.Signal(syscall.SIGKILL)
+		_, reaped := b.init.Wait()
 		return errors.Join(err, reaped)
 	}
 	return nil
@@ -134,7 +119,7 @@ func (b *Blank) build() words {
 	s, h := b.script, b.base.host
 	w := words{s.Word(), s.Word()}
 	b.claimed = s.Word()
-	s.join(b.cell.config.Group)
+	s.join(b.config.Group)
 	s.initFiles(h)
 	s.keepMounts(b.mounts)
 	if h.Identity.Single {
@@ -146,10 +131,10 @@ func (b *Blank) build() words {
 		s.becomeMapped(w.mapped)
 		s.dieWithUs()
 	}
-	if !b.cell.config.HostNetwork {
+	if !b.config.HostNetwork {
 		s.loopbackUp()
 	}
-	s.root(b.base.tree, h.masks, b.mounts, b.cell.config.Upper)
+	s.root(b.base.tree, h.masks, b.mounts, b.config.Upper)
 	s.attachMounts(b.mounts)
 	s.part(partPark)
 	s.Announce(spareFd)

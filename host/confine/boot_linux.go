@@ -28,9 +28,6 @@ type Config struct {
 	// instead, unbounded.
 	Disk string
 
-	// Ready keeps a process standing by for the next command.
-	Ready bool
-
 	// What follows need not be known of a Blank.
 
 	Hostname string
@@ -41,11 +38,9 @@ type Config struct {
 // Cell is a living set of namespaces with its PID 1.
 type Cell struct {
 	host      *Host
-	base      *Base
 	config    Config
 	init      *spawn.Process
 	namespace uintptr // flags of what a process joins
-	readiness readiness
 }
 
 // Boot makes a cell of which nothing was known before.
@@ -62,14 +57,7 @@ func (b *Base) Boot(config Config) (*Cell, error) {
 // for it shares this program's memory, and its group may have no memory limit,
 // for the out-of-memory killer would take this program for a part of it.
 func (b *Blank) Boot(hostname string, processes int64) (*Cell, error) {
-	if processes != b.cell.config.Processes {
-		// Who stands by has other resource limits.
-		if err := b.cell.unready(); err != nil {
-			return nil, errors.Join(err, b.Discard())
-		}
-		b.cell.readiness.ended = false
-	}
-	b.cell.config.Hostname, b.cell.config.Processes = hostname, processes
+	b.config.Hostname, b.config.Processes = hostname, processes
 	b.finish()
 	if err := b.script.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
@@ -78,12 +66,13 @@ func (b *Blank) Boot(hostname string, processes int64) (*Cell, error) {
 	if err := b.started.Left(); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
 	}
-	return b.cell, b.script.Free()
+	c := &Cell{host: b.base.host, config: b.config, init: b.init, namespace: joined(b.config)}
+	return c, b.script.Free()
 }
 
 // finish writes the rest of the script, which the blank is waiting for.
 func (b *Blank) finish() {
-	s, name := b.script, b.cell.config.Hostname
+	s, name := b.script, b.config.Hostname
 	s.part(partInit)
 	s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
 	s.becomeInit()
@@ -122,10 +111,7 @@ func (c *Cell) Pid() int { return c.init.Pid() }
 
 // Wait waits for the end of the cell: PID 1 and everything in it. Commands that
 // were started from outside must be waited for too, or it does not end.
-func (c *Cell) Wait() (spawn.Status, error) {
-	status, err := c.init.Wait()
-	return status, errors.Join(err, c.unready())
-}
+func (c *Cell) Wait() (spawn.Status, error) { return c.init.Wait() }
 
 // Kill ends the cell. The kernel kills every process of a pid namespace with
 // its PID 1, which is reaped only when all are gone.

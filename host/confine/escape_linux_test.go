@@ -214,7 +214,7 @@ func (s *scene) boot(t *testing.T, edits ...func(*Config)) *Cell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Hostname: s.facts.Hostname, Upper: 16 << 20, Ready: true, Group: noGroup, Mounts: []Mount{{Source: self, Target: attacker}}}
+	config := Config{Hostname: s.facts.Hostname, Upper: 16 << 20, Group: noGroup, Mounts: []Mount{{Source: self, Target: attacker}}}
 	for _, edit := range edits {
 		edit(&config)
 	}

@@ -38,20 +38,6 @@ func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 	if _, _, err := c.host.Identity.ToHost(command.UID, command.GID); err != nil {
 		return nil, 0, err
 	}
-	if e := c.take(command); e != nil {
-		p, inside, err = e.exec(command, c.host.null)
-	} else {
-		p, inside, err = c.execAnew(command)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("confine: exec: %w", err)
-	}
-	c.prepare(command)
-	return p, inside, nil
-}
-
-// execAnew starts a program with nothing made ahead.
-func (c *Cell) execAnew(command Command) (p *spawn.Process, inside int, err error) {
 	s, err := c.host.script(command.size())
 	if err != nil {
 		return nil, 0, err
@@ -60,9 +46,12 @@ func (c *Cell) execAnew(command Command) (p *spawn.Process, inside int, err erro
 		p, inside, err = c.exec(s, pidfd, command)
 	})
 	if gone != nil {
-		return nil, 0, errors.Join(gone, s.Free())
+		err = errors.Join(gone, s.Free())
 	}
-	return p, inside, err
+	if err != nil {
+		return nil, 0, fmt.Errorf("confine: exec: %w", err)
+	}
+	return p, inside, nil
 }
 
 func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, error) {
@@ -106,9 +95,9 @@ func (s script) enter(c *Cell, pidfd int, command Command) (inside spawn.Step, e
 	s.Land(branch)
 	s.join(command.Group)
 	inside = s.session(command)
-	s.drop(commandCredentials(h, command))
+	s.drop(credentials{uid: command.UID, gid: command.GID, groups: command.Groups, single: h.Identity.Single})
 	s.chdir(command.Dir)
-	s.landlock(h.landlock, c.config.HostNetwork, 3)
+	s.landlock(h.landlock, c.config.HostNetwork)
 	if err := s.filter(); err != nil {
 		return inside, err
 	}

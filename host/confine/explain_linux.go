@@ -55,7 +55,7 @@ func (b *Base) explainBoot(w io.Writer, config Config) error {
 		return err
 	}
 	defer s.Free()
-	blank := &Blank{base: b, mounts: mounts, script: s, cell: &Cell{host: b.host, config: config}}
+	blank := &Blank{base: b, config: config, mounts: mounts, script: s}
 	blank.build()
 	blank.finish()
 	return s.explain(w, "PID 1: clone3 with new user, pid, mount, ipc, uts and net namespaces, then")

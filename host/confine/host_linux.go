@@ -211,8 +211,7 @@ func high(f *os.File) (*os.File, error) {
 type Base struct {
 	host  *Host
 	tree  Tree
-	mount *os.File                    // the stage's mount namespace; nil if each cell makes its own
-	last  atomic.Pointer[credentials] // of the last command, for the next to be alike
+	mount *os.File // the stage's mount namespace; nil if each cell makes its own
 }
 
 // Prepare makes a tree ready.

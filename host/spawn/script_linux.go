@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -200,22 +199,6 @@ func (s *Script) Branch(cgroup int) Step {
 		c.nested.cgroup = uint64(cgroup)
 	}
 	at := s.Call(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.nested)), unsafe.Sizeof(c.nested))
-	s.step(at.index).flags |= branch
-	s.branched = &at
-	return at
-}
-
-// BranchFiltered is Branch for a process whose system call filter does not know
-// clone3. Its child is born in the cgroups of its maker.
-func (s *Script) BranchFiltered() Step {
-	c := s.control()
-	parentTid, childTid := uintptr(unsafe.Pointer(&c.branchPid)), uintptr(unsafe.Pointer(&c.phase))
-	flags := uintptr(unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID)
-	at := s.Call(unix.SYS_CLONE, flags, 0, parentTid, childTid, 0)
-	if runtime.GOARCH != "amd64" { // the last two have changed places
-		st := s.step(at.index)
-		st.args[3], st.args[4] = 0, childTid
-	}
 	s.step(at.index).flags |= branch
 	s.branched = &at
 	return at

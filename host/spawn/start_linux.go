@@ -1,11 +1,9 @@
 package spawn
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,8 +29,6 @@ type Started struct {
 	script *Script
 	pid    int
 	pidfd  int
-	// process owns the descriptor: there must be one only.
-	process func() *Process
 }
 
 // Pid is the child's process id, as this process sees it.
@@ -64,9 +60,7 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 	if pid < 0 {
 		return Started{}, os.NewSyscallError("clone3", syscall.Errno(-pid))
 	}
-	started := Started{script: s, pid: int(pid), pidfd: int(c.pidfd)}
-	started.process = sync.OnceValue(func() *Process { return &Process{pid: started.pid, pidfd: pidfdFile(started.pidfd)} })
-	return started, nil
+	return Started{script: s, pid: int(pid), pidfd: int(c.pidfd)}, nil
 }
 
 // Await waits until the child has left our memory, by executing its program or
@@ -85,13 +79,9 @@ func (s Started) Await() (*Process, error) {
 	if !timer.Stop() {
 		<-abandoned
 	}
-	if s.script.branched == nil {
-		return s.Process().unlessFailed(s.script)
-	}
 	pid := int(atomic.LoadInt32(&s.script.control().branchPid))
-	if pid <= 0 {
-		_, err := s.Process().Wait()
-		return nil, errors.Join(cmp.Or(s.script.failure(), ErrAbandoned), err)
+	if s.script.branched == nil || pid <= 0 {
+		return s.Process().unlessFailed(s.script)
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -133,8 +123,8 @@ func (s Started) abandon() {
 	unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 }
 
-// Process is the child itself, whatever it is doing, and always the same value.
-func (s Started) Process() *Process { return s.process() }
+// Process is the child itself, whatever it is doing. It owns the descriptor.
+func (s Started) Process() *Process { return &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)} }
 
 // Announced waits for the child's mark. A child that ends before is a failure;
 // it is for the caller to reap.
