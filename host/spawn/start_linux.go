@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -79,9 +80,13 @@ func (s Started) Await() (*Process, error) {
 	if !timer.Stop() {
 		<-abandoned
 	}
-	pid := int(atomic.LoadInt32(&s.script.control().branchPid))
-	if s.script.branched == nil || pid <= 0 {
+	if s.script.branched == nil {
 		return s.Process().unlessFailed(s.script)
+	}
+	pid := int(atomic.LoadInt32(&s.script.control().branchPid))
+	if pid <= 0 {
+		_, err := s.Process().Wait()
+		return nil, errors.Join(cmp.Or(s.script.failure(), ErrAbandoned), err)
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
