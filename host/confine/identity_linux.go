@@ -21,8 +21,8 @@ const (
 	// UserID is the id of the ordinary user inside a cell, and the only id there
 	// when an ordinary user runs cells.
 	UserID = 1000
-	// initID owns PID 1 of a cell where there is more than one id.
-	initID = 65534
+	// nobodyID is shown for ids that a cell does not have.
+	nobodyID = 65534
 )
 
 // Identity is how ids of cells correspond to ids of the host.
@@ -67,7 +67,7 @@ func (id Identity) fromHost(n uint32, own int) uint32 {
 	case !id.Single && n >= idBase && n < idBase+idCount:
 		return n - idBase
 	}
-	return initID
+	return nobodyID
 }
 
 func capable(c uint) bool {
