@@ -39,7 +39,9 @@ func (s *session) run(list []sandbox.Driver, spec sandbox.Spec, args []string) (
 	defer cancel()
 	created := make(chan struct{})
 	go s.untilCreated(signals, created, cancel)
-	s.driver, s.instance, err = create(ctx, list, spec)
+	watched, drawn := showProgress(ctx, s.cmd, s.flags.json)
+	s.driver, s.instance, err = create(watched, list, spec)
+	drawn()
 	close(created)
 	if err != nil {
 		return err

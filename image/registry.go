@@ -19,6 +19,7 @@ func (s *Store) resolveRegistry(ctx context.Context, ref string, progress func(P
 	if rec, ok, err := s.loadRecord(parsed.Name()); ok || err != nil {
 		return s.root(rec), err
 	}
+	progress(Progress{}) // the registry may take its time to answer
 	src, err := registrySource(ctx, parsed)
 	if err != nil {
 		return Root{}, err

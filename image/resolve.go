@@ -11,19 +11,22 @@ import (
 	"sync"
 
 	"aether/sandbox"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // parallelLayers is how many layers of an image are fetched at the same time.
 const parallelLayers = 4
 
 // Resolve finds the root file system that ref means, and fetches and unpacks what
-// the store lacks of it. It calls progress, if not nil, from one goroutine at a
+// the store lacks of it. Unless nothing is lacking, it reports to progress or, if
+// that is nil, to what the context has (WithProgress), from one goroutine at a
 // time. Errors: NotFound for what does not exist, Invalid (field "image") for a
 // bad reference or a broken or hostile image, Denied where a registry wants other
 // credentials, Unavailable with Retry for a registry out of reach, Exhausted for
 // a full disk.
 func (s *Store) Resolve(ctx context.Context, ref string, progress func(Progress)) (Root, error) {
-	root, err := s.resolve(ctx, ref, progress)
+	root, err := s.resolve(ctx, ref, observerOf(ctx, progress))
 	if err != nil {
 		return Root{}, fmt.Errorf("image %.200q: %w", ref, err)
 	}
@@ -98,20 +101,27 @@ func (s *Store) install(ctx context.Context, ref string, src *source, progress f
 	}
 }
 
-func (s *Store) ensureLayers(ctx context.Context, layers []layer, progress func(Progress)) error {
+// ensureLayers brings what the store lacks. Progress begins anew each time.
+func (s *Store) ensureLayers(ctx context.Context, layers []layer, observe func(Progress)) error {
+	count, lacking, err := s.lacking(layers)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	left := newBudget(s.limits)
-	reporter := reporter{progress: progress}
+	left, progress := newBudget(s.limits), newTally(count, lacking, observe)
 	places := make(chan struct{}, parallelLayers)
 	var work sync.WaitGroup
-	for _, l := range layers {
+	for _, l := range lacking {
 		places <- struct{}{}
 		work.Go(func() {
 			defer func() { <-places }()
-			if err := s.ensureLayer(ctx, l, left, reporter.of(l)); err != nil {
+			report := progress.of(l)
+			if err := s.ensureLayer(ctx, l, left, report); err != nil {
 				cancel(err) // the first error is the one that counts
+				return
 			}
+			progress.ready(report, l)
 		})
 	}
 	work.Wait()
@@ -121,21 +131,24 @@ func (s *Store) ensureLayers(ctx context.Context, layers []layer, progress func(
 	return nil
 }
 
-// reporter lets several layers report to one function, one at a time.
-type reporter struct {
-	mu       sync.Mutex
-	progress func(Progress)
-}
-
-func (r *reporter) of(l layer) func(int64) {
-	if r.progress == nil {
-		return func(int64) {}
+// lacking says which layers are not stored, and how many the image has. One that
+// stands in it twice is one.
+func (s *Store) lacking(layers []layer) (count int, lacking []layer, err error) {
+	seen := map[v1.Hash]bool{}
+	for _, l := range layers {
+		if seen[l.diffID] {
+			continue
+		}
+		seen[l.diffID] = true
+		there, err := exists(s.layerDir(l.diffID.Hex))
+		if err != nil {
+			return 0, nil, err
+		}
+		if !there {
+			lacking = append(lacking, l)
+		}
 	}
-	return func(done int64) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.progress(Progress{Layer: l.diffID.String(), Done: done, Total: l.size})
-	}
+	return len(seen), lacking, nil
 }
 
 // root names each layer once, at its highest place: overlayfs refuses the same

@@ -3,7 +3,6 @@ package image
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -277,26 +276,6 @@ func TestHostileImages(t *testing.T) {
 				t.Errorf("the store keeps %v", layers)
 			}
 		})
-	}
-}
-
-func TestProgress(t *testing.T) {
-	dir := writeLayout(t, map[string]v1.Image{"": sampleImage(t)})
-	last := map[string]Progress{}
-	_, err := openStore(t).Resolve(context.Background(), dir, func(p Progress) {
-		if p.Done < last[p.Layer].Done {
-			t.Errorf("%+v after %+v", p, last[p.Layer])
-		}
-		last[p.Layer] = p
-	})
-	check(t, err)
-	if len(last) != 2 {
-		t.Fatalf("%d layers reported, want 2", len(last))
-	}
-	for _, p := range last {
-		if p.Done != p.Total || p.Total == 0 {
-			t.Errorf("ended with %+v", p)
-		}
 	}
 }
 

@@ -20,13 +20,3 @@ type Bind struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }
-
-// Progress is how far the unpacking of one layer is. Bytes are counted as they
-// come from the source, so for compressed layers they are compressed ones.
-type Progress struct {
-	// Layer is the diff id.
-	Layer string
-	Done  int64
-	// Total is zero where it is not known.
-	Total int64
-}

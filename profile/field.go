@@ -9,11 +9,11 @@ var field = []entry{
 		boundary: sandbox.ProcessBoundary,
 		scores:   Scores{98, 98, 45, 80, 90},
 		evidence: [...]string{
-			"Scored by design: namespaces are made and a command is executed, with no daemon, image or re-executed binary on the way.",
-			"Scored by design: no guest kernel and no agent inside, so an idle cell is one parked process and its namespaces.",
+			"No daemon, image or re-executed binary on the way: one clone3 makes the namespaces, another enters with the command. `make bench` times that beside bwrap, crun and runc on the host at hand.",
+			"No guest kernel and no agent inside: what runs in an idle cell is a PID 1 of a few bytes, asleep. A test keeps 1000 alive at once, and `make bench` prints the memory of each.",
 			"Four layers (namespaces, cgroups, seccomp, Landlock) on the host's one kernel: more depth than a plain container, and still a kernel bug away from the host.",
-			"Scored by design: a live fork shares pages copy-on-write; processes with open connections or shared writable memory are refused, which keeps it below a machine's.",
-			"Scored by design: driven by the same agent tools as aethervm, about 30 of them, with no image or daemon to prepare first.",
+			"Cells freeze and resume, which a test holds. The score counts on a live fork that is designed and not yet built: pages are shared copy-on-write, processes with open connections refused.",
+			"Commands, terminals, files and watches over one wire, which a published E2B client drives unchanged in a test, with nothing to prepare. The agent tools shared with aethervm are scored by design.",
 		},
 	},
 	{
