@@ -5,13 +5,15 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build demo test check bench clean
+.PHONY: all build demo test check bench kvm-lab clean
 
 all: build
 
-# build makes the static binary bin/aether.
+# build makes the static binaries: bin/aether, and bin/aether-guest, which runs
+# inside the sandboxes of other systems and is kept small.
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -tags nethttpomithttp2 -gcflags=all=-l -ldflags '-s -w -funcalign=1' -o bin/aether-guest ./cmd/aether-guest
 
 # demo builds, then shows the ranking, one head-to-head and why.
 demo: build
@@ -33,6 +35,11 @@ check:
 # bench measures the engines on this host, beside their peers, in one run.
 bench: build
 	$(GO) run ./bench
+
+# kvm-lab runs a driver's tests inside a machine that has KVM, where the host has
+# none: make kvm-lab DRIVER=qemu-kvm [BINARY=path]
+kvm-lab:
+	$(GO) run ./kvmlab -driver $(DRIVER) $(if $(BINARY),-binary $(BINARY))
 
 clean:
 	rm -rf bin

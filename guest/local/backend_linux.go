@@ -3,10 +3,12 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 
 	"aether/guest"
+	"aether/host/orphans"
 	"aether/host/pty"
 	"aether/sandbox"
 )
@@ -16,15 +18,19 @@ type Backend struct {
 	root   string
 	cgroup string
 	later  lingering
+
+	children *orphans.Children // nil unless this is the first process
+	adjust   *os.File          // says how gladly this process is killed
+	adjusted int               // what it said at first
 }
 
 var _ guest.Backend = (*Backend)(nil)
 
 // New makes a back end for a root directory, "/" for this process's own. The
-// cgroup is the directory of an own group of the unified hierarchy, in which a
-// group is made for each process that may have to be ended with its daemons.
-// Without one, such processes are found by what they inherit, which a process
-// that wants to hide can shed.
+// cgroup is the directory of an own group of the unified hierarchy, in which all
+// processes run, each that may have to be ended with its daemons in a group of
+// its own. Without one, such processes are found by what they inherit, which a
+// process that wants to hide can shed.
 func New(root, cgroup string) (*Backend, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -36,11 +42,27 @@ func New(root, cgroup string) (*Backend, error) {
 	return &Backend{root: root, cgroup: cgroup}, nil
 }
 
+// AsInit makes the back end start processes as the first process of a sandbox
+// has to: all children are awaited in one place, and when memory is short the
+// kernel kills a command rather than its service.
+func (b *Backend) AsInit(children *orphans.Children) (err error) {
+	b.children = children
+	b.adjust, b.adjusted, err = openAdjust()
+	return err
+}
+
 // Root opens the root directory.
 func (b *Backend) Root() (*os.File, error) { return os.Open(b.root) }
 
-// HostID translates nothing.
-func (b *Backend) HostID(uid, gid uint32) (int, int, error) { return int(uid), int(gid), nil }
+// HostID translates nothing, and refuses what an unprivileged process cannot be.
+func (b *Backend) HostID(uid, gid uint32) (int, int, error) {
+	if own := os.Geteuid(); own != 0 && (int(uid) != own || int(gid) != os.Getegid()) {
+		return 0, 0, &sandbox.Error{Class: sandbox.Unavailable, Field: "user",
+			Reason: fmt.Sprintf("this sandbox has the ids %d:%d only, not %d:%d", own, os.Getegid(), uid, gid),
+			Remedy: "run aether as root for other users inside"}
+	}
+	return int(uid), int(gid), nil
+}
 
 // GuestID translates nothing.
 func (b *Backend) GuestID(uid, gid uint32) (uint32, uint32) { return uid, gid }
@@ -59,25 +81,35 @@ func (b *Backend) OpenPTY() (master, slave *os.File, err error) {
 
 // Start starts a process in a session of its own.
 func (b *Backend) Start(_ context.Context, c guest.Command) (guest.Process, error) {
+	if _, _, err := b.HostID(c.UID, c.GID); err != nil {
+		return nil, err
+	}
 	attr := &syscall.SysProcAttr{Setsid: true, Credential: credential(c)}
 	if b.root != "/" {
 		attr.Chroot = b.root
 	}
-	p := &process{}
+	p := &process{backend: b}
+	var err error
+	if p.killed, err = b.oomKills(); err != nil {
+		return nil, err
+	}
 	env := c.Env
 	if c.KillTree {
-		var err error
 		if p.tree, err = b.newTree(); err != nil {
 			return nil, err
 		}
 		defer p.tree.started()
 		env = p.tree.prepare(env, attr)
+	} else if group, err := b.group(attr); err != nil {
+		return nil, err
+	} else if group != nil {
+		defer group.Close()
 	}
 	files, null, err := stdio(c, attr)
 	if err != nil {
 		return nil, errors.Join(err, p.tree.release())
 	}
-	p.Process, err = os.StartProcess(c.Path, c.Args, &os.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: attr})
+	p.child, err = b.launch(c.Path, c.Args, &os.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: attr})
 	if null != nil {
 		null.Close()
 	}
@@ -85,6 +117,19 @@ func (b *Backend) Start(_ context.Context, c guest.Command) (guest.Process, erro
 		return nil, errors.Join(startError(c.Path, err), p.tree.release())
 	}
 	return p, nil
+}
+
+// group makes a process start in the group of all commands, if there is one.
+func (b *Backend) group(attr *syscall.SysProcAttr) (*os.File, error) {
+	if b.cgroup == "" {
+		return nil, nil
+	}
+	dir, err := os.Open(b.cgroup)
+	if err != nil {
+		return nil, err
+	}
+	attr.UseCgroupFD, attr.CgroupFD = true, int(dir.Fd())
+	return dir, nil
 }
 
 // credential is nil where nothing changes, so that this also works for a

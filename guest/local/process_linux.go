@@ -2,33 +2,24 @@ package local
 
 import (
 	"errors"
-	"os"
 	"syscall"
 
 	"aether/guest"
 )
 
 type process struct {
-	*os.Process
-	tree *tree // nil if the whole of it need not be found
-}
-
-func (p *process) Pid() int { return p.Process.Pid }
-
-func (p *process) Signal(sig syscall.Signal) error {
-	err := p.Process.Signal(sig)
-	if errors.Is(err, os.ErrProcessDone) {
-		return syscall.ESRCH
-	}
-	return err
+	child
+	backend *Backend
+	tree    *tree // nil if the whole of it need not be found
+	killed  int64 // out-of-memory kills when it started
 }
 
 // Kill ends the tree, or for a process without one its session's own group.
 func (p *process) Kill() error {
 	if p.tree != nil {
-		return p.tree.kill(p.Process.Pid)
+		return p.tree.kill(p.Pid())
 	}
-	err := syscall.Kill(-p.Process.Pid, syscall.SIGKILL)
+	err := syscall.Kill(-p.Pid(), syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
 	}
@@ -36,13 +27,17 @@ func (p *process) Kill() error {
 }
 
 func (p *process) Wait() (guest.Status, error) {
-	state, err := p.Process.Wait()
-	if err != nil {
-		return guest.Status{}, errors.Join(err, p.tree.release())
+	ws, err := p.child.Wait()
+	if err := errors.Join(err, p.tree.release()); err != nil {
+		return guest.Status{}, err
 	}
-	ws := state.Sys().(syscall.WaitStatus)
-	if ws.Signaled() {
-		return guest.Status{Signal: ws.Signal()}, p.tree.release()
+	if !ws.Signaled() {
+		return guest.Status{Code: ws.ExitStatus()}, nil
 	}
-	return guest.Status{Code: ws.ExitStatus()}, p.tree.release()
+	status := guest.Status{Signal: ws.Signal()}
+	if status.Signal == syscall.SIGKILL {
+		killed, err := p.backend.oomKills()
+		status.OutOfMemory = err == nil && killed > p.killed
+	}
+	return status, nil
 }

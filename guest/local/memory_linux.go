@@ -1,0 +1,71 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// oomAdjust is where a process says how gladly it is killed when memory is short.
+const oomAdjust = "/proc/self/oom_score_adj"
+
+// gladly makes commands go before the service that runs them, unless that goes as
+// gladly. Going back to its own value is allowed to everybody; going below it is
+// not.
+const gladly = 500
+
+// openAdjust opens this process's own value and reads it. The file stays open: a
+// process that others may not look into cannot open its own later either.
+func openAdjust() (file *os.File, value int, err error) {
+	if file, err = os.OpenFile(oomAdjust, os.O_RDWR, 0); err != nil {
+		return nil, 0, err
+	}
+	text := make([]byte, 16)
+	n, err := file.ReadAt(text, 0)
+	if err != nil && err != io.EOF {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	value, err = strconv.Atoi(strings.TrimSpace(string(text[:n])))
+	return file, value, err
+}
+
+// expendable starts a process that inherits the glad value from this one.
+func (b *Backend) expendable(start func() (int, error)) (int, error) {
+	if b.adjusted >= gladly {
+		return start()
+	}
+	if _, err := b.adjust.WriteAt([]byte(strconv.Itoa(gladly)), 0); err != nil {
+		return 0, err
+	}
+	pid, err := start()
+	if _, back := b.adjust.WriteAt([]byte(strconv.Itoa(b.adjusted)), 0); back != nil && err == nil {
+		return 0, errors.Join(back, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	return pid, err
+}
+
+// oomKills counts the processes of the commands' group that the kernel killed
+// because memory was short, whoever's limit was reached.
+func (b *Backend) oomKills() (int64, error) {
+	if b.cgroup == "" {
+		return 0, nil
+	}
+	text, err := os.ReadFile(filepath.Join(b.cgroup, "memory.events"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // this kernel does not account memory
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+		}
+	}
+	return 0, nil
+}

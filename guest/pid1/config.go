@@ -1,0 +1,146 @@
+package pid1
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// Config is what the first process is told by its host.
+type Config struct {
+	// Channel is how its host reaches it: see the package comment.
+	Channel string `json:"channel"`
+
+	// User, WorkDir and Env are defaults for commands; POST /init changes them.
+	User    string            `json:"user,omitempty"`
+	WorkDir string            `json:"workdir,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	// AccessToken, if set, must be shown by every caller.
+	AccessToken string `json:"access_token,omitempty"`
+	// Limits are shown as the sandbox's size. Those of a machine hold what its
+	// host cannot: Processes bounds the commands' group, DiskBytes each file
+	// system in memory.
+	Limits sandbox.Limits `json:"limits,omitzero"`
+
+	// Machine is set for the init of a machine.
+	Machine *Machine `json:"machine,omitempty"`
+}
+
+// Machine is what a kernel has to be told before commands can run.
+type Machine struct {
+	Hostname string `json:"hostname,omitempty"`
+	// Modules are files in the initramfs, in the order of their loading.
+	Modules []string `json:"modules,omitempty"`
+	// Root is the disk to run from; nil stays in the initramfs.
+	Root *Root `json:"root,omitempty"`
+}
+
+// Root is a disk that becomes the root of a machine.
+type Root struct {
+	Device string `json:"device"`
+	Type   string `json:"type"`
+	// UpperBytes bounds what can be written over it, which is kept in memory.
+	UpperBytes int64 `json:"upper_bytes,omitempty"`
+}
+
+// Channel kinds.
+const (
+	stdioChannel  = "stdio"
+	unixChannel   = "unix"
+	virtioChannel = "virtio"
+	vsockChannel  = "vsock"
+)
+
+// channel is a Channel, read.
+type channelAt struct {
+	kind string
+	name string // of the port or the socket
+	port uint32
+}
+
+func parseChannel(text string) (channelAt, error) {
+	kind, name, _ := strings.Cut(text, ":")
+	at := channelAt{kind: kind, name: name}
+	switch {
+	case kind == stdioChannel && name == "":
+		return at, nil
+	case kind == virtioChannel && name != "" && !strings.Contains(name, "/"), kind == unixChannel && path.IsAbs(name):
+		return at, nil
+	case kind == vsockChannel:
+		port, err := strconv.ParseUint(name, 10, 32)
+		if err == nil {
+			at.port = uint32(port)
+			return at, nil
+		}
+	}
+	return channelAt{}, sandbox.Invalidf("channel", "%.80q is none of stdio, virtio:NAME, unix:/path, vsock:PORT", text)
+}
+
+// Validate checks everything that can be checked before anything is done.
+func (c Config) Validate() error {
+	if _, err := parseChannel(c.Channel); err != nil {
+		return err
+	}
+	if c.Machine != nil && c.Machine.Root != nil && (c.Machine.Root.Device == "" || c.Machine.Root.Type == "") {
+		return sandbox.Invalidf("machine.root", "a device and the type of its file system are needed")
+	}
+	return c.options().Validate()
+}
+
+func (c Config) options() guest.Options {
+	return guest.Options{DefaultUser: c.User, WorkDir: c.WorkDir, Env: c.Env, AccessToken: c.AccessToken, Limits: c.Limits}
+}
+
+// readFile adds what a file says. A missing one says nothing.
+func (c *Config) readFile(name string) error {
+	text, err := os.ReadFile(name)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, c); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+const (
+	defaultFile = "/aether.json"
+	wordPrefix  = "aether."
+)
+
+// machineConfig reads the file and the kernel's command line, in this order.
+func machineConfig(commandLine string) (Config, error) {
+	words := map[string]string{}
+	for _, word := range strings.Fields(commandLine) {
+		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(name, wordPrefix) {
+			words[strings.TrimPrefix(name, wordPrefix)] = value
+		}
+	}
+	c := Config{Machine: &Machine{}}
+	file := defaultFile
+	if named := words["config"]; named != "" {
+		file = named
+	}
+	if err := c.readFile(file); err != nil {
+		return c, err
+	}
+	if c.Machine == nil {
+		c.Machine = &Machine{}
+	}
+	if channel := words["channel"]; channel != "" {
+		c.Channel = channel
+	}
+	if hostname := words["hostname"]; hostname != "" {
+		c.Machine.Hostname = hostname
+	}
+	return c, c.Validate()
+}

@@ -1,0 +1,54 @@
+package pid1
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"aether/guest"
+	"aether/host/machine"
+)
+
+const (
+	clockPath    = "/aether/clock"
+	entropyPath  = "/aether/entropy"
+	powerOffPath = "/aether/poweroff"
+
+	maxControl = 512
+)
+
+// handler serves the guest service, and in a machine what only its init can do.
+func (c Config) handler(service *guest.Service) http.Handler {
+	if c.Machine == nil {
+		return service.Handler()
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", service.Handler())
+	mux.HandleFunc("POST "+clockPath, control(setClock))
+	mux.HandleFunc("POST "+entropyPath, control(machine.AddEntropy))
+	mux.HandleFunc("POST "+powerOffPath, control(func([]byte) error { return machine.PowerOff() }))
+	return mux
+}
+
+func setClock(text []byte) error {
+	now, err := time.Parse(time.RFC3339Nano, string(text))
+	if err != nil {
+		return err
+	}
+	return machine.SetClock(now)
+}
+
+// control makes a route of something that is done with a small body.
+func control(do func(body []byte) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxControl))
+		if err == nil {
+			err = do(body)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}

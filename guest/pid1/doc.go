@@ -1,0 +1,40 @@
+// Package pid1 is what aether-guest does: it is the first process of a sandbox,
+// sets up what is missing there, awaits orphans and serves the guest service to
+// its host over a channel. Isolation was arranged before it started; it only
+// trusts its host, and its host trusts nothing that it says.
+//
+// # As the init of a container
+//
+// Run it by flags, with its standard input and output as the channel:
+//
+//	aether-guest -channel stdio
+//
+// Give it stdin and stdout as pipes or a socket pair, join them with
+// channel.Connect, and use the answer's Dial. When its input ends, it ends, and
+// with it everything in its pid namespace. Package guest/inside does all of this
+// for drivers.
+//
+// # As the init of a machine
+//
+// Put it into an initramfs as /init, with its Config as JSON in /aether.json.
+// Words of the kernel's command line come after the file: aether.channel,
+// aether.hostname, aether.config (another path for the file). It mounts proc, sys
+// and dev, loads the modules, makes an overlay over the disk its root, mounts the
+// rest, and serves. A failure is written to the console, and the machine powered
+// off.
+//
+// # Channels
+//
+//	stdio        descriptors 0 and 1, multiplexed by package channel
+//	virtio:NAME  the virtio-serial port of that name, multiplexed likewise; a host
+//	             that goes away may come back
+//	unix:/path   plain connections to a socket
+//	vsock:PORT   plain connections, from the host only
+//
+// # Routes of its own
+//
+// Beside the guest service, and only for machines, POST /aether/clock sets the
+// time (RFC 3339 in the body), POST /aether/entropy mixes up to 512 secret bytes
+// into the kernel's random numbers and POST /aether/poweroff ends the machine.
+// SetClock, AddEntropy and PowerOff call them.
+package pid1

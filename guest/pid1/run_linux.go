@@ -1,0 +1,146 @@
+package pid1
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"aether/guest"
+	"aether/guest/local"
+	"aether/host/machine"
+	"aether/host/orphans"
+	"aether/sandbox"
+)
+
+const (
+	// memoryGoal is what this process keeps to where it can: it takes from what
+	// commands may use.
+	memoryGoal = 48 << 20
+	gcPercent  = 50
+	// parallel is how many of its threads run at a time.
+	parallel = 4
+	// spareThreads are made at the start: a Go program that needs one more thread
+	// and cannot have it, because commands have used up the limit on processes,
+	// ends, and this one must not.
+	spareThreads = 16
+)
+
+// IsMachine says that the kernel started this process as a machine's init.
+func IsMachine() bool { return os.Getpid() == 1 && os.Args[0] == "/init" }
+
+// RunMachine is the whole life of a machine. It returns only if that failed and
+// the machine cannot be powered off either.
+func RunMachine() error {
+	err := runMachine()
+	fmt.Fprintln(os.Stderr, "aether-guest:", err)
+	return errors.Join(err, machine.PowerOff())
+}
+
+func runMachine() error {
+	if err := machine.MountEarly(); err != nil {
+		return err
+	}
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	c, err := machineConfig(string(line))
+	if err != nil {
+		return err
+	}
+	group, err := c.setUp()
+	if err != nil {
+		return err
+	}
+	return c.run(group)
+}
+
+// setUp brings the machine from a bare kernel to what programs expect, and gives
+// the directory of the commands' cgroup.
+func (c Config) setUp() (group string, err error) {
+	for _, name := range c.Machine.Modules {
+		if err := machine.LoadModule(name); err != nil {
+			return "", err
+		}
+	}
+	if root := c.Machine.Root; root != nil {
+		if err := machine.SwitchRoot(machine.Root(*root)); err != nil {
+			return "", err
+		}
+	}
+	if err := machine.MountLate(c.Limits.DiskBytes); err != nil {
+		return "", err
+	}
+	if c.Machine.Hostname != "" {
+		if err := machine.SetHostname(c.Machine.Hostname); err != nil {
+			return "", err
+		}
+	}
+	if err := machine.LoopbackUp(); err != nil {
+		return "", err
+	}
+	return machine.MountGroups(c.Limits.Processes)
+}
+
+// makeThreads makes threads, all at once, that the runtime keeps for later.
+func makeThreads(count int) {
+	var made sync.WaitGroup
+	made.Add(count)
+	release := make(chan struct{})
+	for range count {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			made.Done()
+			<-release
+		}()
+	}
+	made.Wait()
+	close(release)
+}
+
+// Run serves as the init of a container until its host is gone. Nothing is set
+// up: the container's driver did.
+func Run(c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if c.Machine != nil {
+		return sandbox.Invalidf("machine", "this process is no machine's init")
+	}
+	return c.run("")
+}
+
+func (c Config) run(group string) error {
+	debug.SetMemoryLimit(memoryGoal)
+	debug.SetGCPercent(gcPercent)
+	runtime.GOMAXPROCS(min(parallel, runtime.NumCPU()))
+	makeThreads(spareThreads)
+	// Caught and dropped, so that a command that signals everybody ends itself and
+	// not its sandbox. Ignored ones would be ignored by commands as well.
+	signal.Notify(make(chan os.Signal, 1))
+	backend, err := local.New("/", group)
+	if err != nil {
+		return err
+	}
+	children, err := orphans.Adopt()
+	if err != nil {
+		return err
+	}
+	defer children.Close()
+	if err := backend.AsInit(children); err != nil {
+		return err
+	}
+	service, err := guest.New(backend, c.options())
+	if err != nil {
+		return err
+	}
+	if err := machine.Hide(); err != nil {
+		return errors.Join(err, service.Close())
+	}
+	return errors.Join(c.serve(c.handler(service)), service.Close())
+}

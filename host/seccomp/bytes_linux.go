@@ -1,0 +1,19 @@
+package seccomp
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Bytes is the filter as programs read it that install one from a descriptor.
+func Bytes() ([]byte, error) {
+	program, err := Filter()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := binary.Write(&text, binary.NativeEndian, program); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), nil
+}

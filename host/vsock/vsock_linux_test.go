@@ -1,0 +1,71 @@
+package vsock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestLoopback speaks to this very machine, where its kernel can.
+func TestLoopback(t *testing.T) {
+	const port = 0x61657468
+	l, err := Listen(port)
+	if errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL) {
+		t.Skipf("this kernel has no vsock: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(conn, conn)
+			conn.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	conn, err := Dial(ctx, Addr{unix.VMADDR_CID_LOCAL, port})
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.ETIMEDOUT) {
+		t.Skipf("this kernel has no loopback of vsock: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a read beyond its deadline: %v", err)
+	}
+}
+
+func TestDialGivesUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if conn, err := Dial(ctx, Addr{12345, 1}); err == nil {
+		conn.Close()
+		t.Error("a machine that does not exist answered")
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
