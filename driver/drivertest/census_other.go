@@ -1,0 +1,54 @@
+//go:build !linux
+
+package drivertest
+
+import (
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"aether/sandbox"
+)
+
+// census is what can be counted where there is no /proc: files, and what the
+// driver's own system says.
+type census struct{ files, left []string }
+
+func (c Config) census(t testing.TB, dir string) census {
+	t.Helper()
+	now := census{files: filesUnder(dir)}
+	if c.Left != nil {
+		left, err := c.Left()
+		if err != nil {
+			t.Fatal(err)
+		}
+		now.left = left
+	}
+	return now
+}
+
+func (now census) grown(before census) (list []string) {
+	if len(now.files) > len(before.files) {
+		list = append(list, now.files...)
+	}
+	if len(now.left) > len(before.left) {
+		list = append(list, now.left...)
+	}
+	return list
+}
+
+func filesUnder(dir string) (found []string) {
+	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			found = append(found, name)
+		}
+		return nil
+	})
+	return found
+}
+
+func (c Config) killed(t *testing.T) { t.Skip("killed programs are followed by /proc") }
+
+func churn(driver sandbox.Driver) error { return nil }
+
+func markSelf(*testing.T) {}

@@ -1,0 +1,171 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"aether/sandbox"
+)
+
+const victimWorkers = 2
+
+// churn makes and ends sandboxes until it is killed.
+func churn(driver sandbox.Driver) error {
+	if err := os.WriteFile(adjustFile, []byte(os.Getenv(markVariable)), 0); err != nil {
+		return err
+	}
+	failures := make([]error, victimWorkers)
+	var workers sync.WaitGroup
+	for n := range victimWorkers {
+		workers.Go(func() {
+			for failures[n] == nil {
+				failures[n] = life(context.Background(), driver, os.Getenv(imageVariable))
+			}
+		})
+	}
+	workers.Wait()
+	return errors.Join(failures...)
+}
+
+// killed kills programs at any moment. What the kernel does not remove then, the
+// next program's Reap must.
+func (c Config) killed(t *testing.T) {
+	c.makeImage(t)
+	seed := rand.Uint64()
+	moments := rand.New(rand.NewPCG(seed, 0))
+	first, latest := 600+moments.IntN(300), c.within(300*time.Millisecond)
+	mounts, alive := lined(t, "/proc/self/mountinfo"), 0
+	var all []victim
+	for n := range max(c.few(10), 3) {
+		v := victim{mark: strconv.Itoa(first + n), dir: t.TempDir(), after: time.Duration(moments.Int64N(int64(latest)))}
+		if n == 0 {
+			v.after = latest // one of them surely has sandboxes
+		}
+		if v.die(t, c) > 0 {
+			alive++
+		}
+		all = append(all, v)
+	}
+	t.Logf("seed %d: %d programs were killed, %d of them with children", seed, len(all), alive)
+	if alive == 0 {
+		t.Error("no program was killed while it had sandboxes")
+	}
+	for _, v := range all {
+		v.reap(t, c)
+	}
+	var left []string
+	if !c.eventually(15*time.Second, func() bool { left = orphans(t, all); return len(left) == 0 }) {
+		t.Errorf("killed programs leave %q", left)
+	}
+	if grown := newIn(mounts, lined(t, "/proc/self/mountinfo")); len(grown) > 0 {
+		t.Errorf("mounts are left: %q", grown)
+	}
+}
+
+// makeImage has an image unpacked, if it was not: programs that are killed soon
+// would not come to make a sandbox.
+func (c Config) makeImage(t *testing.T) {
+	t.Helper()
+	driver := c.New(t.TempDir())
+	closeAfter(t, driver)
+	if err := life(c.patient(t), driver, c.Image); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// victim is a program that is killed some time after its start.
+type victim struct {
+	mark  string // what its processes are known by
+	dir   string
+	after time.Duration
+}
+
+// die lets the program live its time and says how many children it had.
+func (v victim) die(t *testing.T, c Config) (children int) {
+	t.Helper()
+	cmd, stderr := osexec.Command("/proc/self/exe"), &strings.Builder{}
+	cmd.Stderr = stderr
+	cmd.Env = append(os.Environ(), roleVariable+"="+v.dir, markVariable+"="+v.mark, imageVariable+"="+c.Image)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(v.after)
+	children = len(descendants(t, cmd.Process.Pid))
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() >= 0 {
+		t.Fatalf("the program ended by itself (%v): %s", cmd.ProcessState, stderr)
+	}
+	return children
+}
+
+// reap lets the next program remove what the kernel did not. The dying processes
+// of the last one may still hold its locks, so it is asked again for a while.
+func (v victim) reap(t *testing.T, c Config) {
+	t.Helper()
+	groups := groupsOf(t, v.dir)
+	next := c.New(v.dir)
+	reaper, ok := next.(sandbox.Reaper)
+	var left []string
+	if !c.eventually(15*time.Second, func() bool {
+		if ok {
+			if _, err := reaper.Reap(c.patient(t)); err != nil {
+				t.Fatalf("reap: %v", err)
+			}
+		}
+		left = v.left(groups)
+		return len(left) == 0
+	}) {
+		t.Errorf("%q are left", left)
+	}
+	if ok {
+		if count, err := reaper.Reap(c.patient(t)); err != nil || count > 0 {
+			t.Errorf("with nothing left, another reap finds %d (%v)", count, err)
+		}
+	}
+	if closer, ok := next.(sandbox.Closer); ok {
+		if err := closer.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// left are those of its cgroups that exist, and the locks that speak of them.
+func (v victim) left(groups []string) []string {
+	found := walk(v.dir, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".cgroup" })
+	for _, dir := range groups {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			found = append(found, dir)
+		}
+	}
+	return found
+}
+
+// orphans are living processes with a mark. A dead one waits for the host's init
+// only.
+func orphans(t *testing.T, all []victim) (found []string) {
+	t.Helper()
+	marks := map[string]time.Duration{}
+	for _, v := range all {
+		marks[v.mark] = v.after
+	}
+	for _, p := range peers(t) {
+		after, marked := marks[p.adjust]
+		if marked && p.state != 'Z' && p.state != 'X' {
+			found = append(found, fmt.Sprintf("%s of a program killed after %v", describe([]peer{p})[0], after))
+		}
+	}
+	return found
+}

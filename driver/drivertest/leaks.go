@@ -1,0 +1,161 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// probeTime is what the contract gives a probe.
+const probeTime = 2 * time.Second
+
+// probe: a driver that is tested is usable, says what it lacks, and leaves
+// nothing by looking.
+func (c Config) probe(t *testing.T) {
+	markSelf(t)
+	dir := t.TempDir()
+	driver := c.New(dir)
+	if info := driver.Info(); info.Name == "" || info.Boundary == sandbox.AnyBoundary {
+		t.Errorf("%+v", info)
+	}
+	driver.Probe(t.Context()) // what is made once for a program
+	before := c.census(t, dir)
+	began := time.Now()
+	report := driver.Probe(t.Context())
+	if took := time.Since(began); took > probeTime+c.within(500*time.Millisecond) {
+		t.Errorf("it took %v", took)
+	}
+	if !report.Usable || report.Reason != "" {
+		t.Fatalf("the driver cannot run here: %s (%s)", report.Reason, report.Remedy)
+	}
+	for _, gap := range report.Gaps {
+		if gap.Missing == "" || gap.Cost == "" {
+			t.Errorf("a gap does not say what it costs: %+v", gap)
+		}
+		t.Logf("gap: %s: %s", gap.Missing, gap.Cost)
+	}
+	c.wantNoGrowth(t, before, dir)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("probing has left %v (%v)", entries, err)
+	}
+}
+
+// leaks counts what the host holds before and after many lives.
+func (c Config) leaks(t *testing.T) {
+	markSelf(t)
+	dir := t.TempDir()
+	s := &suite{Config: c, driver: c.New(dir)}
+	closeAfter(t, s.driver)
+	for range 2 { // what is made once, and what is kept for the next
+		if err := life(c.patient(t), s.driver, c.Image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("lives", func(t *testing.T) {
+		before := c.census(t, dir)
+		s.each(t, c.few(16), func(int) error { return life(c.patient(t), s.driver, c.Image) })
+		c.wantNoGrowth(t, before, dir)
+	})
+	t.Run("failures", func(t *testing.T) {
+		before := c.census(t, dir)
+		for _, r := range refused {
+			if instance, err := s.driver.Create(c.patient(t), r.spec); err == nil {
+				t.Errorf("%s: a sandbox was made", r.name)
+				_ = instance.Destroy(t.Context())
+			}
+		}
+		s.interrupted(t)
+		c.wantNoGrowth(t, before, dir)
+	})
+	t.Run("driver", func(t *testing.T) { c.driverLeaks(t, s.driver) })
+}
+
+// closeAfter closes a driver with the test, if it can be closed.
+func closeAfter(t *testing.T, driver sandbox.Driver) {
+	t.Helper()
+	closer, ok := driver.(sandbox.Closer)
+	if !ok {
+		return
+	}
+	t.Cleanup(func() {
+		if err := closer.Close(context.Background()); err != nil {
+			t.Errorf("close the driver: %v", err)
+		}
+	})
+}
+
+// interrupted gives up on Create at various moments.
+func (s *suite) interrupted(t *testing.T) {
+	for n := range s.few(12) {
+		ctx, cancel := context.WithTimeout(t.Context(), s.within(time.Duration(n)*2*time.Millisecond))
+		instance, err := s.driver.Create(ctx, sandbox.Spec{Image: s.Image})
+		cancel()
+		if err == nil {
+			err = instance.Destroy(t.Context())
+		} else {
+			err = nil
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// driverLeaks: a driver that is closed holds nothing.
+func (c Config) driverLeaks(t *testing.T, others sandbox.Driver) {
+	if closer, ok := others.(sandbox.Closer); ok {
+		if err := closer.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	before := c.census(t, dir)
+	driver := c.New(dir)
+	closeAfter(t, driver)
+	if err := life(c.patient(t), driver, c.Image); err != nil {
+		t.Fatal(err)
+	}
+	closer, ok := driver.(sandbox.Closer)
+	if !ok {
+		return
+	}
+	if err := closer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before.files = filesUnder(dir) // directories may stay for the next program
+	c.wantNoGrowth(t, before, dir)
+}
+
+// life makes a sandbox, leaves a daemon in it, runs a command and destroys it.
+func life(ctx context.Context, driver sandbox.Driver, image string) error {
+	instance, err := driver.Create(ctx, sandbox.Spec{Image: image})
+	if err != nil {
+		return err
+	}
+	c := guest.NewClient(instance.Dial, guest.ClientOptions{})
+	defer c.Close()
+	out, err := exec(ctx, c, shell("setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo done"))
+	if err == nil && strings.TrimSpace(out.stdout) != "done" {
+		err = errors.New("the command says " + out.stdout + out.stderr)
+	}
+	return errors.Join(err, instance.Destroy(ctx))
+}
+
+// wantNoGrowth gives the kernel and the background time to settle.
+func (c Config) wantNoGrowth(t testing.TB, before census, dir string) {
+	t.Helper()
+	var grown []string
+	if c.eventually(15*time.Second, func() bool {
+		grown = c.census(t, dir).grown(before)
+		return len(grown) == 0
+	}) {
+		return
+	}
+	t.Errorf("the host holds more than before:\n%s", strings.Join(grown, "\n"))
+}

@@ -1,0 +1,169 @@
+package drivertest
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/sandbox"
+)
+
+func (s *suite) snapshots() []test {
+	return []test{{"restore", s.snapshotRestore}, {"restore many", s.restoreMany}}
+}
+
+// counting leaves a process in the sandbox that counts in memory, and gives how
+// far it is. It has no children: not every system can carry those over.
+func (b *box) counting(t testing.TB) func(*box) int {
+	t.Helper()
+	b.start(t, "n=0; while :; do n=$((n+1)); echo $n > /tmp/count; done")
+	return func(of *box) int {
+		// It may just have been emptied to be written anew.
+		n, err := strconv.Atoi(of.sh(t, "until grep . /tmp/count; do :; done 2>/dev/null"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+// beginCounting is counting, and waits until it counts.
+func (s *suite) beginCounting(t *testing.T, b *box) func(*box) int {
+	t.Helper()
+	count := b.counting(t)
+	if !s.eventually(10*time.Second, func() bool { return count(b) > 3 }) {
+		t.Fatal("it does not count")
+	}
+	return count
+}
+
+// prepared is a sandbox with state, and a snapshot of it. Count is nil where a
+// snapshot is of files only.
+func (s *suite) prepared(t *testing.T) (b *box, count func(*box) int, restorer sandbox.Restorer, dir string) {
+	b = s.make(t, sandbox.Spec{})
+	snapshotter := b.Instance.(sandbox.Snapshotter)
+	b.sh(t, "echo before > /tmp/state")
+	if snapshotter.SnapshotFidelity() != sandbox.Filesystem {
+		count = s.beginCounting(t, b)
+	}
+	dir = t.TempDir()
+	err := snapshotter.Snapshot(s.patient(t), dir)
+	if class := sandbox.ClassOf(err); err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported) {
+		t.Skipf("this host cannot: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	restorer = s.driver.(sandbox.Restorer)
+	if restorer.RestoreFidelity() != snapshotter.SnapshotFidelity() {
+		t.Errorf("a snapshot keeps %v and a restore gives %v", snapshotter.SnapshotFidelity(), restorer.RestoreFidelity())
+	}
+	return b, count, restorer, dir
+}
+
+func (s *suite) snapshotRestore(t *testing.T) {
+	b, count, restorer, dir := s.prepared(t)
+	b.sh(t, "echo after > /tmp/state")
+	if count != nil {
+		s.goesOn(t, b, count)
+	}
+	instance, err := restorer.Restore(s.patient(t), dir, sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := s.wrap(t, instance)
+	if got := again.sh(t, "cat /tmp/state"); got != "before" {
+		t.Errorf("the restored file says %q", got)
+	}
+	if count != nil {
+		s.goesOn(t, again, count)
+	}
+	if got := b.sh(t, "cat /tmp/state"); got != "after" {
+		t.Errorf("a restore changed its source: %q", got)
+	}
+}
+
+// goesOn wants the process that counts to count on, from where it was.
+func (s *suite) goesOn(t *testing.T, b *box, count func(*box) int) {
+	t.Helper()
+	first := count(b)
+	if first < 3 {
+		t.Errorf("it counts anew, from %d", first)
+	}
+	if !s.eventually(10*time.Second, func() bool { return count(b) > first }) {
+		t.Errorf("it stands still at %d", first)
+	}
+	if list, err := b.Processes(s.patient(t)); err != nil || len(list) == 0 {
+		t.Errorf("the service lists %v, %v", list, err)
+	}
+}
+
+func (s *suite) restoreMany(t *testing.T) {
+	_, _, restorer, dir := s.prepared(t)
+	s.each(t, s.few(4), func(n int) error {
+		instance, err := restorer.Restore(s.patient(t), dir, sandbox.Spec{})
+		if err != nil {
+			return err
+		}
+		b, own := s.wrap(t, instance), strconv.Itoa(n)
+		out, err := exec(s.patient(t), b.Client, shell("cat /tmp/state; echo "+own+" > /tmp/own; sleep 0.1; cat /tmp/own"))
+		if err == nil && out.stdout != "before\n"+own+"\n" {
+			t.Errorf("restored sandbox %s says %q", own, out.stdout)
+		}
+		return err
+	})
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) == 0 {
+		t.Errorf("the snapshot is used up: %v, %v", entries, err)
+	}
+	_, err := restorer.Restore(s.patient(t), t.TempDir(), sandbox.Spec{})
+	if err == nil {
+		t.Error("an empty directory was restored")
+	}
+}
+
+func (s *suite) forks() []test {
+	return []test{{"children", s.fork}, {"all or none", s.forkAllOrNone}}
+}
+
+func (s *suite) fork(t *testing.T) {
+	b := s.make(t, sandbox.Spec{})
+	forker := b.Instance.(sandbox.Forker)
+	b.sh(t, "echo shared > /tmp/state")
+	var count func(*box) int
+	if forker.ForkFidelity() != sandbox.Filesystem {
+		count = s.beginCounting(t, b)
+	}
+	instances, err := forker.Fork(s.patient(t), make([]sandbox.Spec, s.few(4)))
+	if class := sandbox.ClassOf(err); err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported) {
+		t.Skipf("this host cannot: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, instance := range instances {
+		child, own := s.wrap(t, instance), strconv.Itoa(n)
+		if got := child.sh(t, "cat /tmp/state; echo "+own+" > /tmp/state; cat /tmp/state"); got != "shared\n"+own {
+			t.Errorf("child %s says %q", own, strings.ReplaceAll(got, "\n", " "))
+		}
+		if count != nil {
+			s.goesOn(t, child, count)
+		}
+	}
+	if got := b.sh(t, "cat /tmp/state"); got != "shared" {
+		t.Errorf("a child changed its source: %q", got)
+	}
+	b.destroy(t)
+	s.wrap(t, instances[0]).sh(t, "true")
+}
+
+func (s *suite) forkAllOrNone(t *testing.T) {
+	b := s.make(t, sandbox.Spec{})
+	forker := b.Instance.(sandbox.Forker)
+	children, err := forker.Fork(s.patient(t), []sandbox.Spec{{}, {ID: "../bad"}})
+	if err == nil || len(children) > 0 {
+		t.Errorf("%v, %v: a bad child was made", children, err)
+	}
+	b.sh(t, "true")
+}

@@ -1,0 +1,32 @@
+package drivertest
+
+import (
+	"os"
+	osexec "os/exec"
+	"strings"
+	"testing"
+)
+
+// WantFailures runs one test of this very binary again, with variables of the
+// form NAME=value that make its driver a bad one, and wants the named subtests to
+// fail. So a suite proves that it notices.
+func WantFailures(t *testing.T, test string, env []string, subtests ...string) {
+	t.Helper()
+	var groups, names []string
+	for _, name := range subtests {
+		group, own, _ := strings.Cut(name, "/")
+		groups, names = append(groups, group), append(names, strings.ReplaceAll(own, " ", "_"))
+	}
+	pattern := "^" + test + "$/^(" + strings.Join(groups, "|") + ")$/^(" + strings.Join(names, "|") + ")$"
+	cmd := osexec.Command("/proc/self/exe", "-test.v", "-test.count=1", "-test.timeout=2m", "-test.run="+pattern)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("%q: a bad driver passes", env)
+	}
+	for _, name := range subtests {
+		if !strings.Contains(string(out), "--- FAIL: "+test+"/"+strings.ReplaceAll(name, " ", "_")+" ") {
+			t.Errorf("%q: %s did not fail:\n%.4000s", env, name, out)
+		}
+	}
+}
