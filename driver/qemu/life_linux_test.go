@@ -1,0 +1,137 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// run runs a script in a machine.
+func run(t *testing.T, i sandbox.Instance, script string) string {
+	t.Helper()
+	client := guest.NewClient(i.Dial, guest.ClientOptions{})
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	running, err := client.Start(ctx, guest.Cmd{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: &out, Stderr: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := running.Wait(); err != nil || status.Code != 0 {
+		t.Fatalf("%s: %+v, %v: %s", script, status, err, out.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// A machine's whole life, in one boot: the suite of all drivers says the same at
+// length, where machines are fast enough for it.
+func TestLife(t *testing.T) {
+	d := driverWith(t, func(*Options) {})
+	spec := testSpec()
+	spec.ID, spec.Limits = "one", sandbox.Limits{MemoryBytes: leastMemory, CPUs: 1, Processes: 64, DiskBytes: 1 << 20}
+	spec.Command.Env = map[string]string{"GREETING": "a b"}
+	created, err := d.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := created.(*instance)
+	if got, want := run(t, i, `echo "$GREETING $(hostname) $(grep -c ^processor /proc/cpuinfo)"; cat /sys/fs/cgroup/commands/pids.max`), "a b one 1\n64"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	run(t, i, "! head -c 2M /dev/zero > /root/file && rm /root/file")
+	run(t, i, "echo kept > /root/state; (n=0; while :; do n=$((n+1)); echo $n > /tmp/count; sleep 0.1; done) > /dev/null 2>&1 &")
+	pauseAndResume(t, i)
+	dir := t.TempDir()
+	if err := i.Snapshot(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, i, "echo changed > /root/state")
+	restored, err := d.Restore(t.Context(), dir, sandbox.Spec{ID: "two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	children, err := i.Fork(t.Context(), []sandbox.Spec{{ID: "three"}, {ID: "four"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goesOn(t, restored, "kept")
+	secrets := map[string]bool{}
+	for _, child := range children {
+		goesOn(t, child, "changed")
+		secrets[run(t, child, "head -c 16 /dev/urandom | od -x")] = true
+	}
+	if len(secrets) != 2 {
+		t.Errorf("two forks have the same secrets: %v", secrets)
+	}
+	endAll(t, append(children, i, restored))
+}
+
+func pauseAndResume(t *testing.T, i *instance) {
+	t.Helper()
+	if err := i.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Pause(t.Context()); sandbox.ClassOf(err) != sandbox.Conflict {
+		t.Errorf("paused twice: %v", err)
+	}
+	time.Sleep(2 * time.Second)
+	if err := i.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inside, err := time.Parse(time.RFC3339, run(t, i, "date -u +%Y-%m-%dT%H:%M:%SZ"))
+	if late := time.Since(inside); err != nil || late > 90*time.Second || late < -2*time.Second {
+		t.Errorf("its clock is late by %v, %v", late, err)
+	}
+}
+
+// goesOn wants the files and the running processes of a copy.
+func goesOn(t *testing.T, i sandbox.Instance, state string) {
+	t.Helper()
+	got := run(t, i, "cat /root/state; a=$(cat /tmp/count); sleep 1; b=$(cat /tmp/count); test $b -gt $a && echo counts")
+	if want := state + "\ncounts"; got != want {
+		t.Errorf("%s: got %q, want %q", i.ID(), got, want)
+	}
+}
+
+func endAll(t *testing.T, list []sandbox.Instance) {
+	t.Helper()
+	for _, i := range list {
+		if err := i.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if exit, err := i.Wait(t.Context()); err != nil || exit.Cause != sandbox.Destroyed {
+			t.Errorf("%+v, %v", exit, err)
+		}
+		if _, err := i.Dial(t.Context()); sandbox.ClassOf(err) != sandbox.NotFound {
+			t.Errorf("a connection after the end: %v", err)
+		}
+	}
+	if left := machinesLeft(t); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// A guest that ends by itself is told of, with what its kernel said.
+func TestGuestThatPanics(t *testing.T) {
+	d := driverWith(t, func(*Options) {})
+	i, err := d.Create(t.Context(), testSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := guest.NewClient(i.Dial, guest.ClientOptions{})
+	defer client.Close()
+	// The answer may or may not come before the end.
+	_, _ = client.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", "echo c > /proc/sysrq-trigger"}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	exit, err := i.Wait(ctx)
+	if err != nil || exit.Cause != sandbox.Crashed || !strings.Contains(exit.Detail, "panic") {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
