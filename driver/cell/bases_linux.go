@@ -82,11 +82,11 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 			entry.blanks = b.blanks(prepared)
 		}
 		b.ready[key] = entry
-		b.evict()
 	}
 	b.clock++
 	entry.users++
 	entry.used = b.clock
+	b.evict() // not before: it is not idle now
 	return entry, nil
 }
 

@@ -35,20 +35,27 @@ func (e *engine) newBlank(base *confine.Base, config confine.Config) (b blank, e
 	return b, nil
 }
 
-// harmless is a memory limit that making a cell does not come near. Below it no
-// limit may be set on a blank, which shares this program's memory: the kernel
-// would kill both together.
-const harmless = 256 << 20
-
 // newLimitedBlank makes one for any Spec that states no limits.
 func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
-	if b, err = e.newBlank(base, confine.Config{Upper: defaultDisk}); err != nil || defaultMemory() < harmless {
+	if b, err = e.newBlank(base, confine.Config{Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil {
 		return b, err
 	}
 	if err := e.limit(b.group, sandbox.Limits{}); err != nil {
 		return b, errors.Join(err, b.discard())
 	}
 	b.limited = true
+	return b, nil
+}
+
+// newReadyBlank has the first command of the cell stand by too.
+func (e *engine) newReadyBlank(base *confine.Base) (blank, error) {
+	b, err := e.newLimitedBlank(base)
+	if err != nil {
+		return b, err
+	}
+	if err := b.Ready(); err != nil {
+		return b, errors.Join(err, b.discard())
+	}
 	return b, nil
 }
 
@@ -81,7 +88,7 @@ func (b *blanks) run(e *engine, base *confine.Base) {
 		if !b.pause(pause) {
 			return
 		}
-		made, err := e.newLimitedBlank(base)
+		made, err := e.newReadyBlank(base)
 		if err != nil {
 			pause = failed
 			continue

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -27,8 +28,26 @@ type disks struct {
 
 const lockSuffix = ".lock"
 
-// make gives a cell its directory.
-func (d *disks) make(host *confine.Host, id string) (string, error) {
+// makeDisk prepares the place of the cell's writes, if that is on disk.
+func (i *instance) makeDisk(ctx context.Context, config *confine.Config) (err error) {
+	if !i.spec.Limits.DiskBacked {
+		return nil
+	}
+	i.disk, err = i.engine.disks.make(ctx, i.engine.host, i.id, i.spec.Limits.DiskBytes)
+	config.Disk = i.disk
+	return err
+}
+
+func (i *instance) removeDisk() error {
+	if i.disk == "" {
+		return nil
+	}
+	return confine.RemoveDisk(i.disk)
+}
+
+// make gives a cell its directory, in which it may write so many bytes, or as
+// many as there is room for if bound is zero.
+func (d *disks) make(ctx context.Context, host *confine.Host, id string, bound int64) (string, error) {
 	own, err := d.open()
 	if err != nil {
 		return "", fmt.Errorf("make a disk: %w", err)
@@ -37,7 +56,12 @@ func (d *disks) make(host *confine.Host, id string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make a disk: %w", err)
 	}
-	if err := host.MakeDisk(dir); err != nil {
+	if bound > 0 {
+		err = host.MakeBoundedDisk(ctx, dir, bound)
+	} else {
+		err = host.MakeDisk(dir)
+	}
+	if err != nil {
 		return "", errors.Join(err, confine.RemoveDisk(dir))
 	}
 	return dir, nil

@@ -1,9 +1,13 @@
 package cell
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"aether/host/confine"
 	"aether/sandbox"
@@ -36,8 +40,11 @@ func (d *Driver) Explain(ctx context.Context, w io.Writer, spec sandbox.Spec, co
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	config := (&instance{engine: e, id: spec.ID, spec: spec}).config()
+	i := &instance{engine: e, id: cmp.Or(spec.ID, strings.ToLower(rand.Text())), spec: spec}
+	config := i.config()
 	config.Group = attach
-	err = base.Explain(w, config, confine.Command{Path: command[0], Args: command, Dir: "/", UID: confine.UserID, GID: confine.UserID, Group: attach})
-	return joinRemoval(ctx, group, err)
+	if err = i.makeDisk(ctx, &config); err == nil {
+		err = base.Explain(w, config, confine.Command{Path: command[0], Args: command, Dir: "/", UID: confine.UserID, GID: confine.UserID, Group: attach})
+	}
+	return joinRemoval(ctx, group, errors.Join(err, i.removeDisk()))
 }

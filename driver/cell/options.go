@@ -20,6 +20,9 @@ type Options struct {
 	// DiskDir holds what cells write that want their writes on disk, by default in
 	// RunDir. It is made when first needed.
 	DiskDir string
+	// SnapshotDir holds the contents of snapshots and the layers unpacked of them,
+	// by default in DiskDir. It is made when first needed.
+	SnapshotDir string
 	// Ahead is how many blanks (namespaces and cgroups, the slow part of a cell)
 	// are kept ready for each image in use. Zero makes them when they are wanted.
 	Ahead int
@@ -37,6 +40,9 @@ var _ sandbox.Driver = (*Driver)(nil)
 func New(opts Options) *Driver {
 	if opts.DiskDir == "" {
 		opts.DiskDir = filepath.Join(opts.RunDir, "disks")
+	}
+	if opts.SnapshotDir == "" {
+		opts.SnapshotDir = filepath.Join(opts.DiskDir, "snapshots")
 	}
 	return &Driver{opts: opts}
 }

@@ -1,11 +1,15 @@
 package confine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"aether/host/loopdisk"
+	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +40,36 @@ func (h *Host) MakeDisk(dir string) error {
 	return nil
 }
 
+// diskFile holds the file system of a disk that is bounded.
+const diskFile = "disk"
+
+// BoundsDisks says whether MakeBoundedDisk can be used here. Errors: Unsupported.
+func (h *Host) BoundsDisks(size int64) error {
+	if h.Identity.Single {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "limits.disk",
+			Reason: "what an ordinary user's cell writes to disk cannot be bounded",
+			Remedy: "run aether as root, or keep the writes in memory, or state no bound"}
+	}
+	return loopdisk.Supported(size)
+}
+
+// MakeBoundedDisk is MakeDisk for a cell that may take no more than size bytes of
+// the host's disk, what its file system keeps for itself included.
+func (h *Host) MakeBoundedDisk(ctx context.Context, dir string, size int64) error {
+	if err := h.BoundsDisks(size); err != nil {
+		return err
+	}
+	contents := filepath.Join(dir, "contents")
+	if err := os.Mkdir(contents, 0o755); err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	err := h.MakeDisk(contents)
+	if err == nil {
+		err = loopdisk.Format(ctx, filepath.Join(dir, diskFile), size, contents)
+	}
+	return errors.Join(err, os.RemoveAll(contents))
+}
+
 // diskMount is the directory of a cell's writes as one more mount, the first.
 // Its files have the cell's ids already, so it is not id-mapped.
 func (h *Host) diskMount(dir string) (openMount, error) {
@@ -43,10 +77,27 @@ func (h *Host) diskMount(dir string) (openMount, error) {
 	if h.Identity.Single {
 		return m, nil
 	}
-	var err error
-	m.fd, err = detach(dir, quiet)
+	bounded := filepath.Join(dir, diskFile)
+	_, err := os.Lstat(bounded)
+	if err == nil {
+		m.fd, err = mountDisk(bounded)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		m.fd, err = detach(dir, quiet)
+	}
 	m.ours = err == nil
 	return m, err
+}
+
+// mountDisk mounts a bounded disk, to a descriptor that scripts inherit. The mount
+// ends with the cell that it is moved into.
+func mountDisk(file string) (int, error) {
+	mount, err := loopdisk.Mount(file)
+	if err != nil {
+		return -1, err
+	}
+	defer mount.Close()
+	fd, err := unix.FcntlInt(mount.Fd(), unix.F_DUPFD_CLOEXEC, inheritedFd)
+	return fd, os.NewSyscallError("fcntl", err)
 }
 
 // detach clones a mount, with attributes, to a descriptor that scripts inherit.
@@ -95,7 +146,28 @@ func (s script) sharedMemory(mounts []openMount) {
 
 func onDisk(mounts []openMount) bool { return len(mounts) > 0 && mounts[0].disk }
 
-// RemoveDisk removes a directory that MakeDisk prepared, with everything that a
+// Usage says how many bytes the cell has written and how many it still may: none
+// where it can make no more files. Of a disk without a bound it speaks of the whole
+// file system that this is on.
+func (c *Cell) Usage() (written, left int64, err error) {
+	root, err := c.Root()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(root.Fd()), &st); err != nil {
+		return 0, 0, os.NewSyscallError("fstatfs", err)
+	}
+	// A part of what is free on a disk is kept for its own records.
+	written, left = int64(st.Blocks-st.Bfree)*st.Bsize, int64(st.Bavail)*st.Bsize
+	if st.Ffree == 0 {
+		left = 0
+	}
+	return written, left, nil
+}
+
+// RemoveDisk removes a directory that MakeDisk or MakeBoundedDisk prepared, with everything that a
 // cell left in it. The cell must have ended.
 func RemoveDisk(dir string) error {
 	err := os.RemoveAll(dir)

@@ -31,11 +31,16 @@ func (t *Tree) File(name string, content io.Reader) error {
 		return err
 	}
 	_, err = io.Copy(file, content)
+	return errors.Join(writeFault(name, err), file.Close())
+}
+
+// writeFault tells the errors of the file from those of its content.
+func writeFault(name string, err error) error {
 	var write *fs.PathError
 	if errors.As(err, &write) && write.Path == name {
-		err = fault("write", name, write.Err)
+		return fault("write", name, write.Err)
 	}
-	return errors.Join(err, file.Close())
+	return err
 }
 
 func (t *Tree) create(name string) (file *os.File, err error) {

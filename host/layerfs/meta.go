@@ -30,6 +30,9 @@ type Meta struct {
 	Xattrs map[string]string
 }
 
+// Run is a run of bytes in a file.
+type Run struct{ Offset, Length int64 }
+
 func (m Meta) perm() uint32 {
 	perm := uint32(m.Mode.Perm())
 	if m.Mode&fs.ModeSticky != 0 {

@@ -1,0 +1,215 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+
+	"aether/host/inroot"
+	"aether/image/snapshot"
+	"aether/sandbox"
+)
+
+var (
+	_ sandbox.Snapshotter = (*instance)(nil)
+	_ sandbox.Restorer    = (*Driver)(nil)
+)
+
+// snapshots opens the store of snapshots at the first need of it.
+type snapshots struct {
+	dir string
+
+	mu    sync.Mutex
+	store *snapshot.Store
+}
+
+func (s *snapshots) open() (*snapshot.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store != nil {
+		return s.store, nil
+	}
+	var err error
+	s.store, err = snapshot.Open(s.dir)
+	return s.store, err
+}
+
+func (s *snapshots) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store == nil {
+		return nil
+	}
+	return s.store.Close()
+}
+
+// reap removes what no snapshot and no living program needs.
+func (s *snapshots) reap(ctx context.Context) (int, error) {
+	if _, err := os.Lstat(s.dir); os.IsNotExist(err) {
+		return 0, nil
+	}
+	store, err := s.open()
+	if err != nil {
+		return 0, err
+	}
+	return store.Reap(ctx)
+}
+
+// SnapshotFidelity implements sandbox.Snapshotter.
+func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Filesystem }
+
+// Snapshot implements sandbox.Snapshotter. The cell stands still while its writes
+// are copied, and runs again while they are hashed and made durable. Errors:
+// Conflict where a running cell cannot be paused, or for a dir that is not empty.
+func (i *instance) Snapshot(ctx context.Context, dir string) error {
+	store, err := i.engine.snapshots.open()
+	if err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	var draft *snapshot.Draft
+	err = i.still(ctx, func() error {
+		upper, err := i.cell.Upper()
+		if err != nil {
+			return err
+		}
+		defer upper.Close()
+		draft, err = store.Take(ctx, upper, i.engine.host.Identity.FromHost)
+		return err
+	})
+	if err != nil {
+		if draft != nil { // but the cell could not be resumed
+			err = errors.Join(err, draft.Discard())
+		}
+		return fmt.Errorf("cell: %w", err)
+	}
+	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command}
+	if err := draft.Commit(ctx, dir, store.LayerOf(i.root.Layers), rec); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	return nil
+}
+
+// still runs fn while nothing runs in the cell.
+func (i *instance) still(ctx context.Context, fn func() error) (err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.living(); err != nil {
+		return err
+	}
+	if i.group == nil {
+		return i.idle(fn)
+	}
+	if !i.paused {
+		if err := i.group.Freeze(ctx); err != nil {
+			return err
+		}
+		defer func() {
+			if thaw := i.group.Thaw(); err == nil {
+				err = thaw
+			}
+		}()
+	}
+	return fn()
+}
+
+// idle runs fn in a cell that cannot be paused, if nothing runs there before and
+// after.
+func (i *instance) idle(fn func() error) error {
+	if err := i.mustBeIdle(); err != nil {
+		return err
+	}
+	if err := fn(); err != nil {
+		return err
+	}
+	return i.mustBeIdle()
+}
+
+func (i *instance) mustBeIdle() error {
+	dir, err := i.cell.Root()
+	if err != nil {
+		return err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	proc, err := root.OpenDir("/proc")
+	if err != nil {
+		return err
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid != 1 {
+			return &sandbox.Error{Class: sandbox.Conflict, Op: "snapshot", Retry: true, Err: i.engine.unlimited,
+				Reason: "processes run in the cell, which cannot be paused without cgroups", Remedy: "end them first, or run aether as root"}
+		}
+	}
+	return nil
+}
+
+// RestoreFidelity implements sandbox.Restorer.
+func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Filesystem }
+
+// Restore implements sandbox.Restorer: the files of the snapshot are one more
+// layer below the new cell's own. Commands have the defaults of the cell that was
+// kept. Errors: Conflict if the image is not any more what it was, NotFound or
+// Invalid for a snapshot that does not exist or is damaged.
+func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
+	i, err := d.restore(ctx, dir, spec)
+	if err != nil {
+		return nil, fmt.Errorf("cell: restore: %w", err)
+	}
+	return i, nil
+}
+
+func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
+	switch {
+	case spec.Image != "":
+		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
+	case len(spec.Mounts) > 0:
+		return nil, sandbox.Invalidf("mounts", "a restored sandbox has none")
+	}
+	rec, err := snapshot.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	spec.Image, spec.Command = rec.Image, rec.Command
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	e, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.accepts(spec); err != nil {
+		return nil, err
+	}
+	return e.restore(ctx, dir, rec, spec)
+}
+
+func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, spec sandbox.Spec) (*instance, error) {
+	root, err := e.images.Resolve(ctx, rec.Image, nil)
+	if err != nil {
+		return nil, err
+	}
+	if root.Digest != rec.Digest {
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot",
+			Reason: fmt.Sprintf("it was taken over %q with the digest %q, which now is %q", rec.Image, rec.Digest, root.Digest),
+			Remedy: "bring the old image back, by naming it with its digest"}
+	}
+	store, err := e.snapshots.open()
+	if err != nil {
+		return nil, err
+	}
+	layer, err := store.Layer(ctx, dir, rec)
+	if err != nil {
+		return nil, err
+	}
+	root.Layers = append(root.Layers, layer.Path)
+	return e.create(ctx, spec, root)
+}

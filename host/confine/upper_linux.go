@@ -1,0 +1,92 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"aether/host/inroot"
+	"aether/host/upper"
+	"aether/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepUpper has PID 1 hold the directory of the cell's writes, which has no path
+// once the root is the cell's own. Nobody inside can use PID 1's descriptors: it
+// cannot be dumped (see spawn.Pause), and processes under landlock trace nobody.
+func (s script) keepUpper() {
+	open := s.Call(unix.SYS_OPENAT, here, s.String(stageUpper+"/u"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	keep := s.Call(unix.SYS_DUP3, 0, upperFd, 0)
+	open.Into(keep, 0)
+}
+
+// Upper opens the directory of the cell's writes: what is new or changed in its
+// root, in the form of an overlay's upper layer, with ids of the host. It is for
+// reading only, for the kernel does not expect changes below a mounted overlay,
+// and means something while nothing runs in the cell.
+func (c *Cell) Upper() (file *os.File, err error) {
+	gone := c.init.Fd(func(pidfd int) {
+		file, err = upperOf(pidfd)
+	})
+	if err = errors.Join(gone, err); err != nil {
+		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: open the cell's writes", Err: err}
+	}
+	return file, nil
+}
+
+func upperOf(pidfd int) (*os.File, error) {
+	held, err := unix.PidfdGetfd(pidfd, upperFd, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_getfd", err)
+	}
+	defer unix.Close(held)
+	fd, err := unix.Openat(held, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("openat", err)
+	}
+	return os.NewFile(uintptr(fd), "upper"), nil
+}
+
+// TakeWrites brings everything that another cell of the same image has written,
+// its shared memory included, into this one, in which nothing has run yet. Nothing
+// may run in the other. After an error this cell is good for nothing.
+func (c *Cell) TakeWrites(ctx context.Context, from *Cell) error {
+	if err := c.bring(ctx, from.Upper, c.Root); err != nil {
+		return err
+	}
+	return c.bring(ctx, from.sharedMemory, c.sharedMemory)
+}
+
+func (c *Cell) bring(ctx context.Context, openFrom, openTo func() (*os.File, error)) error {
+	from, err := openFrom()
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := openTo()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return upper.Copy(ctx, from, to, c.host.maker())
+}
+
+// sharedMemory opens the cell's /dev/shm, which is no part of its root.
+func (c *Cell) sharedMemory() (*os.File, error) {
+	dir, err := c.Root()
+	if err != nil {
+		return nil, err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	return root.OpenDir("/dev/shm")
+}
+
+// maker is in whose name files are made in cells.
+func (h *Host) maker() inroot.Identity {
+	if h.Identity.Single {
+		return inroot.Identity{UID: h.Identity.uid, GID: h.Identity.gid}
+	}
+	return inroot.Identity{UID: idBase, GID: idBase}
+}
