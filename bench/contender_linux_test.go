@@ -37,7 +37,7 @@ func checkMeasurements(t *testing.T, f *field) {
 		t.Errorf("exec: %+v, %v", exec, err)
 	}
 	for _, row := range slices.Concat(cold, exec) {
-		if row.Skipped == "" && (row.MedianUS <= 0 || row.P99US < row.MedianUS || len(row.Parts) == 0) {
+		if row.Skipped == "" && (row.P10US <= 0 || row.MedianUS < row.P10US || row.P99US < row.MedianUS || len(row.Parts) == 0) {
 			t.Errorf("%+v", row)
 		}
 	}

@@ -43,7 +43,9 @@ type ratios struct {
 
 // latency is a row of times to the first byte.
 type latency struct {
-	System   string  `json:"system"`
+	System string `json:"system"`
+	// P10US is nearly free of what else the host did meanwhile.
+	P10US    float64 `json:"p10_us,omitempty"`
 	MedianUS float64 `json:"median_us,omitempty"`
 	P99US    float64 `json:"p99_us,omitempty"`
 	ratios
@@ -96,6 +98,7 @@ func newLatency(name string, samples []sample) latency {
 	sorted := firsts(samples)
 	return latency{
 		System:    name,
+		P10US:     micros(quantile(sorted, 0.1)),
 		MedianUS:  micros(quantile(sorted, 0.5)),
 		P99US:     micros(quantile(sorted, 0.99)),
 		Parts:     partsOf(typicalLaps(samples), false),

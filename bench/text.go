@@ -36,13 +36,13 @@ func (r report) head() string {
 }
 
 func latencyTable(rows []latency) string {
-	table := [][]string{{"system", "median", "p99", "of bwrap", "of crun"}}
+	table := [][]string{{"system", "p10", "median", "p99", "of bwrap", "of crun"}}
 	for _, l := range rows {
 		if l.Skipped != "" {
 			table = append(table, []string{l.System, "skipped: " + l.Skipped})
 			continue
 		}
-		table = append(table, append([]string{l.System, millis(l.MedianUS), millis(l.P99US)}, l.columns()...))
+		table = append(table, append([]string{l.System, millis(l.P10US), millis(l.MedianUS), millis(l.P99US)}, l.columns()...))
 	}
 	return align(table)
 }

@@ -15,6 +15,9 @@ type Attach struct {
 	Files []int
 	// Into is the directory for clone3 with CLONE_INTO_CGROUP, or -1.
 	Into int
+	// IntoMemory says that memory is limited there. What shares the memory of
+	// another program must then not be in it: the kernel would kill both.
+	IntoMemory bool
 }
 
 // Attach opens the way into the group. clone says that the spawner will use
@@ -34,6 +37,7 @@ func (g *Group) Attach(clone bool) (Attach, error) {
 		if g.member(i).name == "" {
 			continue
 		}
+		a.IntoMemory = a.IntoMemory || t.unified && t.holds&Memory != 0
 		if err := a.add(g.member(i), t.unified, clone); err != nil {
 			return Attach{}, g.wrap("attach", errors.Join(err, g.closeAttach()))
 		}

@@ -57,8 +57,9 @@ func keepFull(dir string, owner *cgroup.Owner, f facts) error {
 		return err
 	}
 	defer base.Close()
-	for end := time.Now().Add(time.Duration(f.Limit) * time.Millisecond); time.Now().Before(end); {
-		keepOne(base, attach, end)
+	ready := false
+	for end := time.Now().Add(time.Duration(f.Limit) * time.Millisecond); time.Now().Before(end); ready = !ready {
+		keepOne(base, Config{Hostname: "cell", Upper: 64 << 20, Group: attach, Ready: ready}, end)
 	}
 	events, err := group.Events()
 	if err == nil && events.OOMKills == 0 {
@@ -69,13 +70,13 @@ func keepFull(dir string, owner *cgroup.Owner, f facts) error {
 
 // keepOne executes in a cell until the time is over or the cell is. Without
 // memory every step may fail; none may take us with it.
-func keepOne(base *Base, attach cgroup.Attach, end time.Time) {
-	cell, err := base.Boot(Config{Hostname: "cell", Upper: 64 << 20, Group: attach})
+func keepOne(base *Base, config Config, end time.Time) {
+	cell, err := base.Boot(config)
 	if err != nil {
 		return
 	}
 	defer func() { cell.Kill(); cell.Wait() }()
-	command := Command{Path: "/bin/sh", Dir: "/tmp", UID: UserID, GID: UserID, Group: attach,
+	command := Command{Path: "/bin/sh", Dir: "/tmp", UID: UserID, GID: UserID, Group: config.Group,
 		Args: []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8; do cat /dev/zero > /tmp/$i; done"}}
 	for cell.init.Signal(0) == nil && time.Now().Before(end) {
 		if p, _, err := cell.Exec(command); err == nil {

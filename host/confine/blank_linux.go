@@ -16,28 +16,20 @@ import (
 
 const ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// handshake is how long a blank waits to hear that this program has seen it
-// armed with its parent-death signal. Before that it could outlive us.
+// handshake is how long PID 1 waits to hear that this program has seen it armed
+// with its parent-death signal. Before that it could outlive us.
 const handshake = 10 * time.Second
 
-// Blank is PID 1 of a cell to be: it stands in namespaces and on a root of its
-// own and waits to be wanted. Blanks are made ahead, because all that takes
-// longer, the net namespace above all, than what follows. Each becomes one cell
-// at most.
-//
-// A blank is in its group from the start. The group must get its limits only
-// when the blank has become a cell; see Cell.
-type Blank struct {
-	base    *Base
-	config  Config
-	mounts  []openMount
-	script  script
-	claimed spawn.Word
-	started spawn.Started
-	init    *spawn.Process
-}
+// Blank is a cell that lacks only its name. Blanks are made ahead, because all
+// that takes longer, the net namespace above all, than what follows. Each becomes
+// one cell at most.
+type Blank struct{ cell *Cell }
 
-// Blank makes a blank, from all of a Config but what Boot is told.
+// Blank makes a blank, from all of a Config but what Boot is told. It returns
+// when PID 1 has become the program that only reaps: before that nobody may be
+// beside it, for it shares this program's memory, and its group may have no
+// memory limit, for the out-of-memory killer would take this program for a part
+// of it.
 func (b *Base) Blank(config Config) (*Blank, error) {
 	mounts, err := openMounts(b.host, config)
 	defer closeMounts(mounts)
@@ -48,98 +40,116 @@ func (b *Base) Blank(config Config) (*Blank, error) {
 	if err != nil {
 		return nil, err
 	}
-	blank := &Blank{base: b, config: config, mounts: mounts, script: s}
-	if err := blank.start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: make a blank: %w", s.blame(err)), s.Free())
+	blank := &Blank{&Cell{host: b.host, base: b, config: config, namespace: joined(config)}}
+	err = blank.cell.start(s, mounts)
+	if err != nil {
+		err = fmt.Errorf("confine: make a blank: %w", s.blame(err))
+	}
+	if err := errors.Join(err, s.Free()); err != nil {
+		return nil, err
 	}
 	return blank, nil
 }
 
-// Discard ends a blank that becomes no cell.
-func (b *Blank) Discard() error {
-	if err := b.init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-		return err
+// Ready has a process stand by for the first command, of the user who ran the
+// last one in a cell of this image.
+func (b *Blank) Ready() error {
+	who := credentials{uid: UserID, gid: UserID}
+	if last := b.cell.base.last.Load(); last != nil {
+		who = *last
 	}
-	_, err := b.init.Wait()
-	return errors.Join(err, b.script.Free())
+	return b.cell.ready(who)
 }
 
-// start clones PID 1 and waits until it is parked and armed. It leaves no
-// process behind if it fails.
-func (b *Blank) start() error {
-	h := b.base.host
-	words := b.build()
+// Discard ends a blank that becomes no cell.
+func (b *Blank) Discard() error {
+	err := b.cell.Kill()
+	_, waited := b.cell.Wait()
+	return errors.Join(err, waited)
+}
+
+// start clones PID 1 and waits until it runs its program. It leaves no process
+// behind if it fails.
+func (c *Cell) start(s script, mounts []openMount) error {
+	words := s.boot(c, mounts)
+	if err := s.Err(); err != nil {
+		return err
+	}
 	flags := uint64(ownNamespaces)
-	if !b.config.HostNetwork {
+	if !c.config.HostNetwork {
 		flags |= unix.CLONE_NEWNET
 	}
-	if h.Identity.Single {
-		h.one.Lock()
-		defer h.one.Unlock()
+	if c.host.Identity.Single {
+		c.host.one.Lock()
+		defer c.host.one.Unlock()
 	}
-	err := h.on(func(t *spawner) (err error) {
-		if err := t.stand(b.base); err != nil {
+	var started spawn.Started
+	err := c.host.on(func(t *spawner) (err error) {
+		if err := t.stand(c.base); err != nil {
 			return err
 		}
-		b.started, err = b.script.Start(flags, b.config.Group.Into)
+		started, err = s.Start(flags, c.config.Group.Into)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.init = b.started.Process()
-	if err := b.park(words); err != nil {
-		b.init.Signal(syscall.SIGKILL)
-		_, reaped := b.init.Wait()
+	c.init = started.Process()
+	if err := c.arm(started, words); err != nil {
+		c.init.Signal(syscall.SIGKILL)
+		_, reaped := c.init.Wait()
 		return errors.Join(err, reaped)
 	}
 	return nil
 }
 
-// words are what a parked blank waits for, one after another.
+// words are what PID 1 waits for, one after another.
 type words struct{ mapped, seen spawn.Word }
 
-func (b *Blank) park(w words) error {
-	id := b.base.host.Identity
-	if !id.Single {
-		if err := id.writeMaps("/proc", b.started.Pid()); err != nil {
+// arm sees PID 1 through to its program.
+func (c *Cell) arm(started spawn.Started, w words) error {
+	if id := c.host.Identity; !id.Single {
+		if err := id.writeMaps("/proc", started.Pid()); err != nil {
 			return err
 		}
 		w.mapped.Set()
 	}
-	if err := b.started.Announced(); err != nil {
+	if err := started.Announced(); err != nil {
 		return err
 	}
 	w.seen.Set()
-	return nil
+	return started.Left()
 }
 
-// build writes the script up to where the cell's particulars must be known.
-func (b *Blank) build() words {
-	s, h := b.script, b.base.host
+// boot appends everything that PID 1 does.
+func (s script) boot(c *Cell, mounts []openMount) words {
+	h := c.host
 	w := words{s.Word(), s.Word()}
-	b.claimed = s.Word()
-	s.join(b.config.Group)
+	s.join(c.config.Group)
 	s.initFiles(h)
-	s.keepMounts(b.mounts)
+	s.keepMounts(mounts)
+	if !c.config.HostNetwork {
+		s.loopbackUp() // while the maps are being written
+	}
 	if h.Identity.Single {
 		s.mapSelf(h.Identity)
 		s.dieWithUs()
-		s.openMounts(b.mounts)
-		s.stage(h.dir, b.base.tree, -1)
+		s.openMounts(mounts)
+		s.stage(h.dir, c.base.tree, -1)
 	} else {
 		s.becomeMapped(w.mapped)
 		s.dieWithUs()
 	}
-	if !b.config.HostNetwork {
-		s.loopbackUp()
-	}
-	s.root(b.base.tree, h.masks, b.mounts, b.config.Upper)
-	s.attachMounts(b.mounts)
+	s.root(c.base.tree, h.masks, mounts, c.config.Upper)
+	s.attachMounts(mounts)
 	s.part(partPark)
-	s.Announce(spareFd)
+	s.Announce(0)
 	s.Wait(w.seen, handshake)
-	s.Wait(b.claimed, 0)
+	s.part(partInit)
+	if name := c.config.Hostname; name != "" {
+		s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
+	}
+	s.becomeInit()
 	return w
 }
 

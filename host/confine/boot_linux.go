@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 
 	"aether/host/cgroup"
@@ -24,9 +25,12 @@ type Config struct {
 	Mounts []Mount
 	// Upper bounds what the cell may write, in bytes of memory.
 	Upper int64
-	// Disk is a directory that MakeDisk prepared. The cell's writes go there
-	// instead, unbounded.
+	// Disk is a directory that MakeDisk or MakeBoundedDisk prepared. The cell's
+	// writes go there instead.
 	Disk string
+
+	// Ready keeps a process standing by for the next command.
+	Ready bool
 
 	// What follows need not be known of a Blank.
 
@@ -38,9 +42,11 @@ type Config struct {
 // Cell is a living set of namespaces with its PID 1.
 type Cell struct {
 	host      *Host
+	base      *Base
 	config    Config
 	init      *spawn.Process
 	namespace uintptr // flags of what a process joins
+	readiness readiness
 }
 
 // Boot makes a cell of which nothing was known before.
@@ -52,30 +58,71 @@ func (b *Base) Boot(config Config) (*Cell, error) {
 	return blank.Boot(config.Hostname, config.Processes)
 }
 
-// Boot makes a cell of the blank, which is used up by it. It returns when PID 1
-// has become the program that only reaps: before that nobody may be beside it,
-// for it shares this program's memory, and its group may have no memory limit,
-// for the out-of-memory killer would take this program for a part of it.
+// Boot makes a cell of the blank, which is used up by it.
 func (b *Blank) Boot(hostname string, processes int64) (*Cell, error) {
-	b.config.Hostname, b.config.Processes = hostname, processes
-	b.finish()
-	if err := b.script.Err(); err != nil {
+	c := b.cell
+	var err error
+	if processes != c.config.Processes {
+		err = c.dismiss() // who stands by has other resource limits
+		c.config.Processes = processes
+	}
+	if hostname != c.config.Hostname {
+		c.config.Hostname = hostname
+		err = errors.Join(err, c.rename(hostname))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
 	}
-	b.claimed.Set()
-	if err := b.started.Left(); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: boot: %w", err), b.Discard())
-	}
-	c := &Cell{host: b.base.host, config: b.config, init: b.init, namespace: joined(b.config)}
-	return c, b.script.Free()
+	return c, nil
 }
 
-// finish writes the rest of the script, which the blank is waiting for.
-func (b *Blank) finish() {
-	s, name := b.script, b.config.Hostname
-	s.part(partInit)
+// rename gives the cell its host name.
+func (c *Cell) rename(name string) (err error) {
+	by := c.host.renameBy
+	if c.host.Identity.Single {
+		by = c.renameByChild
+	}
+	gone := c.init.Fd(func(pidfd int) { err = by(pidfd, name) })
+	return errors.Join(gone, err)
+}
+
+// renameBy has this thread visit the cell's host name. It is this one and no
+// spawner because waking another takes longer than all of it.
+func (h *Host) renameBy(pidfd int, name string) error {
+	runtime.LockOSThread()
+	if err := unix.Setns(pidfd, unix.CLONE_NEWUTS); err != nil {
+		runtime.UnlockOSThread()
+		return os.NewSyscallError("setns", err)
+	}
+	err := os.NewSyscallError("sethostname", unix.Sethostname([]byte(name)))
+	if back := unix.Setns(int(h.uts.Fd()), unix.CLONE_NEWUTS); back != nil {
+		return errors.Join(err, os.NewSyscallError("setns", back)) // no other goroutine may have this thread
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// renameByChild is for an ordinary user, who is root only in the cell's own user
+// namespace, which no thread of a program with many can join.
+func (c *Cell) renameByChild(pidfd int, name string) error {
+	s, err := c.host.script(0)
+	if err != nil {
+		return err
+	}
+	s.Call(unix.SYS_SETNS, uintptr(pidfd), unix.CLONE_NEWUSER|unix.CLONE_NEWUTS)
 	s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
-	s.becomeInit()
+	s.Exit()
+	c.host.one.RLock() // joining ends that this program is dumpable
+	defer c.host.one.RUnlock()
+	started, err := s.Start(0, -1)
+	if err != nil {
+		return errors.Join(err, s.Free())
+	}
+	p, err := started.Await()
+	if err == nil {
+		_, err = p.Wait()
+	}
+	return errors.Join(err, s.Free())
 }
 
 // joined are the namespaces that a process of the cell joins.
@@ -94,6 +141,10 @@ func (s script) becomeInit() {
 	s.Call(unix.SYS_SETSID)
 	s.reapOrphans()
 	s.dropTo(credentials{single: true})
+	// The new memory starts as dumpable as the old, which an ordinary user's is
+	// since mapSelf, and Boot may return before the kernel finds the program to be
+	// unreadable.
+	s.prctl(unix.PR_SET_DUMPABLE, 0)
 	s.executeInit()
 }
 
@@ -111,7 +162,10 @@ func (c *Cell) Pid() int { return c.init.Pid() }
 
 // Wait waits for the end of the cell: PID 1 and everything in it. Commands that
 // were started from outside must be waited for too, or it does not end.
-func (c *Cell) Wait() (spawn.Status, error) { return c.init.Wait() }
+func (c *Cell) Wait() (spawn.Status, error) {
+	status, err := c.init.Wait()
+	return status, errors.Join(err, c.endReadiness())
+}
 
 // Kill ends the cell. The kernel kills every process of a pid namespace with
 // its PID 1, which is reaped only when all are gone.
@@ -119,7 +173,7 @@ func (c *Cell) Kill() error {
 	if err := c.init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("confine: kill: %w", err)
 	}
-	return nil
+	return c.endReadiness()
 }
 
 // Root opens the cell's root directory, as its processes see it.
@@ -128,7 +182,9 @@ func (c *Cell) Root() (*os.File, error) {
 	if err == nil {
 		// The number may have become another process's if the cell has ended,
 		// and only then: PID 1 is reaped by Wait alone.
-		err = c.init.Signal(0)
+		if err = c.init.Signal(0); err != nil {
+			unix.Close(fd)
+		}
 	}
 	if err != nil {
 		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: open the cell's root", Err: err}

@@ -84,13 +84,19 @@ func endCell(t testing.TB, cell *Cell) {
 // sh runs a shell command as the ordinary user and gives its output and code.
 func sh(t testing.TB, cell *Cell, text string) (string, int) {
 	t.Helper()
+	return shAs(t, cell, UserID, text)
+}
+
+// shAs is sh as somebody else.
+func shAs(t testing.TB, cell *Cell, id uint32, text string) (string, int) {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer read.Close()
 	p, _, err := cell.Exec(Command{Path: "/bin/sh", Args: []string{"sh", "-c", text}, Env: []string{"PATH=/bin"}, Dir: "/tmp",
-		UID: UserID, GID: UserID, Stdout: write, Stderr: write, Group: noGroup})
+		UID: id, GID: id, Stdout: write, Stderr: write, Group: noGroup})
 	write.Close()
 	if err != nil {
 		t.Fatal(err)

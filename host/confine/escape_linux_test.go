@@ -27,11 +27,17 @@ func TestEscape(t *testing.T) {
 		if currentIdentity().Single {
 			t.Skip("these tests are not run by root, so no cell is")
 		}
-		escape(t)
+		escape(t, false)
+	})
+	t.Run("root, by who stands by", func(t *testing.T) {
+		if currentIdentity().Single {
+			t.Skip("nobody stands by for the cells of an ordinary user")
+		}
+		escape(t, true)
 	})
 	t.Run("ordinary", func(t *testing.T) {
 		if currentIdentity().Single {
-			escape(t)
+			escape(t, false)
 			return
 		}
 		againAsOrdinaryUser(t)
@@ -53,7 +59,7 @@ func againAsOrdinaryUser(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(program, content, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, ordinaryID, ordinaryID)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-test.run=^TestEscape|^TestCell$", "-test.v=true")
+	cmd := exec.Command(program, "-test.run=^TestEscape|^TestCell$|^TestBlank$|Writes", "-test.v=true")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL}
@@ -65,8 +71,9 @@ func againAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-func escape(t *testing.T) {
+func escape(t *testing.T, ready bool) {
 	s := newScene(t)
+	s.ready = ready
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			for _, who := range s.whos() {
@@ -93,6 +100,7 @@ type scene struct {
 	base  *Base
 	layer string
 	facts facts
+	ready bool // attackers are brought in by who stands by
 
 	canary  *exec.Cmd
 	visited chan string // listeners of the host that somebody reached
@@ -214,7 +222,7 @@ func (s *scene) boot(t *testing.T, edits ...func(*Config)) *Cell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Hostname: s.facts.Hostname, Upper: 16 << 20, Group: noGroup, Mounts: []Mount{{Source: self, Target: attacker}}}
+	config := Config{Hostname: s.facts.Hostname, Upper: 16 << 20, Ready: s.ready, Group: noGroup, Mounts: []Mount{{Source: self, Target: attacker}}}
 	for _, edit := range edits {
 		edit(&config)
 	}
@@ -250,6 +258,11 @@ func (s *scene) start(t *testing.T, cell *Cell, name string, who who, f facts) r
 	}
 	t.Cleanup(func() { read.Close() })
 	defer write.Close()
+	if s.ready && cell.standby() {
+		if err := errors.Join(cell.dismiss(), cell.ready(credentials{uid: who.id, gid: who.id})); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p, _, err := cell.Exec(Command{Path: attacker, Args: []string{"a-" + name}, Dir: "/tmp", UID: who.id, GID: who.id,
 		Env:    []string{"PATH=/bin", attackVariable + "=" + name, factsVariable + "=" + string(known), "GORACE=atexit_sleep_ms=0"},
 		Stdout: write, Stderr: write, Group: cell.config.Group})
@@ -292,6 +305,9 @@ func (s *scene) answers(t *testing.T, cell *Cell, name string, who who, f facts)
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
 			t.Logf("%s says: %s", name, lines.Text())
 			continue
+		}
+		if _, twice := list[a.Trial]; twice {
+			t.Errorf("%s: %s was tried twice", name, a.Trial)
 		}
 		list[a.Trial] = a
 	}

@@ -38,6 +38,26 @@ func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 	if _, _, err := c.host.Identity.ToHost(command.UID, command.GID); err != nil {
 		return nil, 0, err
 	}
+	if p, inside, err = c.execSoon(command); err != nil {
+		return nil, 0, fmt.Errorf("confine: exec: %w", err)
+	}
+	c.prepare(command)
+	return p, inside, nil
+}
+
+// execSoon starts a program by who stands by, if there is somebody and he can.
+func (c *Cell) execSoon(command Command) (p *spawn.Process, inside int, err error) {
+	if e := c.take(command); e != nil {
+		var born bool
+		if p, inside, born, err = e.exec(command, c.host.null); born {
+			return p, inside, err
+		}
+	}
+	return c.execAnew(command)
+}
+
+// execAnew starts a program with nothing made ahead.
+func (c *Cell) execAnew(command Command) (p *spawn.Process, inside int, err error) {
 	s, err := c.host.script(command.size())
 	if err != nil {
 		return nil, 0, err
@@ -46,12 +66,9 @@ func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 		p, inside, err = c.exec(s, pidfd, command)
 	})
 	if gone != nil {
-		err = errors.Join(gone, s.Free())
+		return nil, 0, errors.Join(gone, s.Free())
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("confine: exec: %w", err)
-	}
-	return p, inside, nil
+	return p, inside, err
 }
 
 func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, error) {
@@ -95,9 +112,9 @@ func (s script) enter(c *Cell, pidfd int, command Command) (inside spawn.Step, e
 	s.Land(branch)
 	s.join(command.Group)
 	inside = s.session(command)
-	s.drop(credentials{uid: command.UID, gid: command.GID, groups: command.Groups, single: h.Identity.Single})
+	s.drop(commandCredentials(h, command))
 	s.chdir(command.Dir)
-	s.landlock(h.landlock, c.config.HostNetwork)
+	s.landlock(h.landlock, c.config.HostNetwork, 3)
 	if err := s.filter(); err != nil {
 		return inside, err
 	}

@@ -55,9 +55,7 @@ func (b *Base) explainBoot(w io.Writer, config Config) error {
 		return err
 	}
 	defer s.Free()
-	blank := &Blank{base: b, config: config, mounts: mounts, script: s}
-	blank.build()
-	blank.finish()
+	s.boot(&Cell{host: b.host, base: b, config: config}, mounts)
 	return s.explain(w, "PID 1: clone3 with new user, pid, mount, ipc, uts and net namespaces, then")
 }
 

@@ -26,6 +26,7 @@ type Host struct {
 	null     *os.File
 	pause    *os.File
 	self     *os.File        // this program, for its children to see whether it lives
+	uts      *os.File        // the namespace of this program's host name; nil with a single id
 	userns   *os.File        // that cells' files are id-mapped by; nil with a single id
 	without  map[string]bool // parts of scripts to leave out, for tests
 
@@ -70,6 +71,9 @@ func Open(opts Options) (h *Host, err error) {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return nil, fmt.Errorf("confine: become undumpable: %w", err)
 		}
+		if h.uts, err = os.Open("/proc/self/ns/uts"); err != nil {
+			return nil, fmt.Errorf("confine: %w", err)
+		}
 		if h.userns, err = h.mappedNamespace(); err != nil {
 			return nil, fmt.Errorf("confine: make a user namespace: %w", err)
 		}
@@ -108,7 +112,7 @@ func (h *Host) Close() {
 	for _, t := range h.threads {
 		t.Close()
 	}
-	for _, f := range []*os.File{h.null, h.self, h.userns} {
+	for _, f := range []*os.File{h.null, h.self, h.uts, h.userns} {
 		if f != nil {
 			f.Close()
 		}
@@ -171,7 +175,8 @@ func (h *Host) visit(flags uint64, build func(script), fn func(pid int) error) e
 const (
 	initFd   = 3 // the program that only sleeps
 	spareFd  = 4 // /dev/null or, for the stage that root makes,
-	usernsFd = 4 // the user namespace for id-mapping
+	usernsFd = 4 // the user namespace for id-mapping or, once there is one,
+	upperFd  = 4 // the directory of the cell's writes, which PID 1 keeps
 	selfFd   = 5 // the program outside
 	stageFd  = 6 // what steps of a stage open; the lowest that is free
 	firstFd  = 10
@@ -192,7 +197,7 @@ func (s script) initFiles(h *Host) {
 
 // executeInit ends a script by becoming the program that only sleeps.
 func (s script) executeInit() {
-	s.closeFrom(initFd + 1)
+	s.closeFrom(upperFd + 1)
 	s.unmaskSignals()
 	s.Call(unix.SYS_EXECVEAT, initFd, s.String(""), s.Strings([]string{"aether-init"}), s.Strings(nil), unix.AT_EMPTY_PATH)
 }
@@ -211,7 +216,8 @@ func high(f *os.File) (*os.File, error) {
 type Base struct {
 	host  *Host
 	tree  Tree
-	mount *os.File // the stage's mount namespace; nil if each cell makes its own
+	mount *os.File                    // the stage's mount namespace; nil if each cell makes its own
+	last  atomic.Pointer[credentials] // of the last command, for the next to be alike
 }
 
 // Prepare makes a tree ready.

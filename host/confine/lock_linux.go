@@ -126,10 +126,11 @@ const (
 	landlockScopeAbstract = 1 // LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 )
 
-// landlock appends the ruleset. Descriptors 3 and up must be closed: the
-// ruleset becomes 3 and the root directory 4. With scope, abstract unix sockets
-// of processes outside cannot be reached, which matters on the host's network.
-func (s script) landlock(abi int, scope bool) {
+// landlock appends the ruleset. Descriptors from first on must be closed: the
+// ruleset becomes first and the root directory the next. With scope, abstract
+// unix sockets of processes outside cannot be reached, which matters on the
+// host's network.
+func (s script) landlock(abi int, scope bool, first uintptr) {
 	if abi < landlockLeastABI || !s.part(partLandlock) {
 		return
 	}
@@ -143,17 +144,19 @@ func (s script) landlock(abi int, scope bool) {
 	}
 	rule, mem := s.Bytes(16)
 	binary.LittleEndian.PutUint64(mem, landlockGiven)
-	binary.LittleEndian.PutUint32(mem[8:], 4)
+	binary.LittleEndian.PutUint32(mem[8:], uint32(first+1))
 	s.Call(unix.SYS_LANDLOCK_CREATE_RULESET, attr, size, 0)
 	s.Call(unix.SYS_OPENAT, here, s.String("/"), unix.O_PATH|unix.O_CLOEXEC, 0)
-	s.Call(unix.SYS_LANDLOCK_ADD_RULE, 3, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
-	s.Call(unix.SYS_LANDLOCK_RESTRICT_SELF, 3, 0)
-	s.closeFrom(3)
+	s.Call(unix.SYS_LANDLOCK_ADD_RULE, first, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+	s.Call(unix.SYS_LANDLOCK_RESTRICT_SELF, first, 0)
+	s.closeFrom(first)
 }
 
 // filter appends the system call filter. Only the calls that it allows may
 // follow.
-func (s script) filter() error {
+func (s script) filter() error { return s.filterWith(0) }
+
+func (s script) filterWith(flags uintptr) error {
 	if !s.part(partFilter) {
 		return nil
 	}
@@ -167,6 +170,6 @@ func (s script) filter() error {
 	head, h := s.Bytes(16)
 	binary.LittleEndian.PutUint16(h, uint16(min(len(program), math.MaxUint16)))
 	binary.LittleEndian.PutUint64(h[8:], uint64(code))
-	s.Call(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, head)
+	s.Call(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, head)
 	return nil
 }

@@ -147,6 +147,7 @@ func (s script) root(tree Tree, masks []mask, mounts []openMount, size int64) {
 	s.Call(unix.SYS_UMASK, 0)
 	s.Call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
 	s.upper(mounts, size)
+	s.keepUpper()
 	s.mount("overlay", stageRoot, "overlay", unix.MS_NOSUID|unix.MS_NODEV, overlayOptions(tree, stageUpper))
 	for i, bind := range tree.Binds {
 		s.bind(stageBind+strconv.Itoa(i), stageRoot+bind.Target)

@@ -28,6 +28,7 @@ var calls = map[uintptr]struct {
 }{
 	unix.SYS_CAPSET:                  {"capset", []kind{memory, memory}},
 	unix.SYS_CHDIR:                   {"chdir", []kind{text}},
+	unix.SYS_CLONE:                   {"clone", []kind{hex, memory, memory, memory, memory}},
 	unix.SYS_CLONE3:                  {"clone3", []kind{memory, number}},
 	unix.SYS_CLOSE:                   {"close", []kind{number}},
 	unix.SYS_CLOSE_RANGE:             {"close_range", []kind{number, hex, hex}},
@@ -55,6 +56,7 @@ var calls = map[uintptr]struct {
 	unix.SYS_PPOLL:                   {"ppoll", []kind{memory, number, memory, memory}},
 	unix.SYS_PRCTL:                   {"prctl", []kind{number, number, number, number, number}},
 	unix.SYS_PRLIMIT64:               {"prlimit64", []kind{number, number, memory, memory}},
+	unix.SYS_RECVMSG:                 {"recvmsg", []kind{number, memory, hex}},
 	unix.SYS_RT_SIGACTION:            {"rt_sigaction", []kind{number, memory, memory, number}},
 	unix.SYS_RT_SIGPROCMASK:          {"rt_sigprocmask", []kind{number, memory, memory, number}},
 	unix.SYS_SECCOMP:                 {"seccomp", []kind{number, number, memory}},

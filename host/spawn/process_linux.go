@@ -95,7 +95,13 @@ type childInfo struct {
 	_                  [100]byte
 }
 
+// tryReap reaps a process that has ended. It looks before it takes: of a process
+// that this program traces, a wait takes the stops too, which are the tracer's.
 func tryReap(pidfd int) (Status, bool, error) {
+	_, ended, err := waitid(unix.P_PIDFD, pidfd, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL)
+	if !ended || err != nil {
+		return Status{}, ended, err
+	}
 	return waitid(unix.P_PIDFD, pidfd, unix.WEXITED|unix.WNOHANG|unix.WALL)
 }
 
@@ -111,7 +117,8 @@ func waitid(idType, id, options int) (Status, bool, error) {
 			uintptr(unsafe.Pointer(&info)), uintptr(options), uintptr(unsafe.Pointer(&usage)), 0)
 		switch errno {
 		case 0:
-			return statusOf(info, usage), info.pid != 0, nil
+			const trapped = 4 // CLD_TRAPPED
+			return statusOf(info, usage), info.pid != 0 && info.code != trapped, nil
 		case unix.EINTR:
 		case unix.EAGAIN: // a non-blocking pidfd whose process lives
 			return Status{}, false, nil

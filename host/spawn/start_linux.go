@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,6 +31,8 @@ type Started struct {
 	script *Script
 	pid    int
 	pidfd  int
+	// process owns the descriptor: there must be one only.
+	process func() *Process
 }
 
 // Pid is the child's process id, as this process sees it.
@@ -61,7 +64,9 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 	if pid < 0 {
 		return Started{}, os.NewSyscallError("clone3", syscall.Errno(-pid))
 	}
-	return Started{script: s, pid: int(pid), pidfd: int(c.pidfd)}, nil
+	started := Started{script: s, pid: int(pid), pidfd: int(c.pidfd)}
+	started.process = sync.OnceValue(func() *Process { return &Process{pid: started.pid, pidfd: pidfdFile(started.pidfd)} })
+	return started, nil
 }
 
 // Await waits until the child has left our memory, by executing its program or
@@ -71,41 +76,43 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 // A child that takes too long is killed: in the namespaces that it enters others
 // may be able to stop it.
 func (s Started) Await() (*Process, error) {
-	abandoned := make(chan struct{})
-	timer := time.AfterFunc(patience, func() {
+	word := &s.script.control().phase
+	if !futexAwaitZero(word, patience) {
 		s.abandon()
-		close(abandoned)
-	})
-	futexAwaitZero(&s.script.control().phase)
-	if !timer.Stop() {
-		<-abandoned
+		futexAwaitZero(word, 0)
 	}
 	if s.script.branched == nil {
 		return s.Process().unlessFailed(s.script)
 	}
-	pid := int(atomic.LoadInt32(&s.script.control().branchPid))
-	if pid <= 0 {
+	if !s.Born() {
 		_, err := s.Process().Wait()
 		return nil, errors.Join(cmp.Or(s.script.failure(), ErrAbandoned), err)
 	}
-	pidfd, err := unix.PidfdOpen(pid, 0)
+	pid := int(atomic.LoadInt32(&s.script.control().branchPid))
+	pidfd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("spawn: pidfd_open: %w", err)
+		// A child that nobody can wait for would keep its namespaces for ever.
+		unix.Kill(pid, unix.SIGKILL)
+		_, _, reaped := reapPid(pid)
+		return nil, errors.Join(fmt.Errorf("spawn: pidfd_open: %w", err), reaped)
 	}
-	return (&Process{pid: pid, pidfd: pidfdFile(pidfd)}).unlessFailed(s.script)
+	return (&Process{pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd")}).unlessFailed(s.script)
 }
+
+// Born says whether a script that branches has done so. Before that it can have
+// changed nothing that others see.
+func (s Started) Born() bool { return atomic.LoadInt32(&s.script.control().branchPid) > 0 }
 
 // Done gives the script's memory back once nobody walks it any more. A process
 // that has branched is still on its way to its end when its child has executed;
 // it is reaped in the background.
 func (s Started) Done() error {
-	if s.script.branched == nil || s.script.control().branchPid <= 0 {
+	if s.script.branched == nil || !s.Born() {
 		return s.script.Free()
 	}
-	maker, script := s.Process(), s.script
 	go func() {
-		if _, err := maker.Wait(); err == nil {
-			_ = script.Free() // memory that cannot be unmapped is only lost
+		if _, err := s.Process().Wait(); err == nil {
+			_ = s.script.Free() // memory that cannot be unmapped is only lost
 		}
 	}()
 	return nil
@@ -128,8 +135,8 @@ func (s Started) abandon() {
 	unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 }
 
-// Process is the child itself, whatever it is doing. It owns the descriptor.
-func (s Started) Process() *Process { return &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)} }
+// Process is the child itself, whatever it is doing, and always the same value.
+func (s Started) Process() *Process { return s.process() }
 
 // Announced waits for the child's mark. A child that ends before is a failure;
 // it is for the caller to reap.
@@ -140,9 +147,9 @@ func (s Started) Announced() error {
 		case announced:
 			return nil
 		case gone:
-			return s.script.failure()
+			return cmp.Or(s.script.failure(), ErrAbandoned)
 		default:
-			futexAwait(word, now)
+			futexAwait(word, now, 0)
 		}
 	}
 }
@@ -150,7 +157,7 @@ func (s Started) Announced() error {
 // Left waits until the child has left our memory, and gives its failure if it
 // did so by failing. It is for the caller to reap.
 func (s Started) Left() error {
-	futexAwaitZero(&s.script.control().phase)
+	futexAwaitZero(&s.script.control().phase, 0)
 	return s.script.failure()
 }
 
@@ -162,6 +169,8 @@ func (p *Process) unlessFailed(s *Script) (*Process, error) {
 	if failure == nil {
 		return p, nil
 	}
+	// One that was born just when its maker was abandoned knows nothing of that.
+	p.Signal(unix.SIGKILL)
 	_, err := p.Wait()
 	return nil, errors.Join(failure, err)
 }
@@ -173,15 +182,29 @@ func pidfdFile(fd int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-func futexAwaitZero(word *uint32) {
+// futexAwaitZero waits until the word is zero, for a time at most unless that is
+// zero, and says whether it is.
+func futexAwaitZero(word *uint32, most time.Duration) bool {
+	start := time.Now()
 	for now := atomic.LoadUint32(word); now != 0; now = atomic.LoadUint32(word) {
-		futexAwait(word, now)
+		left := most - time.Since(start)
+		if most > 0 && left <= 0 {
+			return false
+		}
+		futexAwait(word, now, max(left, 0))
 	}
+	return true
 }
 
-// futexAwait waits while the word holds a value.
-func futexAwait(word *uint32, value uint32) {
-	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), 0, 0, 0)
+// futexAwait waits while the word holds a value, for a time at most unless that
+// is zero.
+func futexAwait(word *uint32, value uint32, most time.Duration) {
+	var timeout *unix.Timespec
+	if most > 0 {
+		t := unix.NsecToTimespec(int64(most))
+		timeout = &t
+	}
+	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, 0)
 }
 
 func futexWake(word *uint32) {

@@ -12,12 +12,15 @@ import (
 // a parent-death signal follows the thread that cloned, and because a thread can
 // stand in namespaces of its own for its children to inherit.
 type Thread struct {
-	work chan func()
+	work   chan func()
+	closed chan struct{}
 }
+
+var errThreadClosed = errors.New("spawn: the thread is closed")
 
 // NewThread starts a thread; setup runs on it first.
 func NewThread(setup func() error) (*Thread, error) {
-	t := &Thread{work: make(chan func())}
+	t := &Thread{work: make(chan func()), closed: make(chan struct{})}
 	ready := make(chan error)
 	go t.run(setup, ready)
 	if err := <-ready; err != nil {
@@ -45,8 +48,13 @@ func (t *Thread) run(setup func() error, ready chan<- error) {
 	if err != nil {
 		return
 	}
-	for fn := range t.work {
-		fn()
+	for {
+		select {
+		case fn := <-t.work:
+			fn()
+		case <-t.closed:
+			return
+		}
 	}
 }
 
@@ -54,13 +62,18 @@ func (t *Thread) run(setup func() error, ready chan<- error) {
 func (t *Thread) Do(fn func() error) error {
 	err := errors.New("spawn: the thread's function ended its goroutine")
 	done := make(chan struct{})
-	t.work <- func() {
+	job := func() {
 		defer close(done)
 		err = fn()
 	}
-	<-done
-	return err
+	select {
+	case t.work <- job:
+		<-done
+		return err
+	case <-t.closed:
+		return errThreadClosed
+	}
 }
 
 // Close ends the thread. Children that asked for a parent-death signal get it.
-func (t *Thread) Close() { close(t.work) }
+func (t *Thread) Close() { close(t.closed) }

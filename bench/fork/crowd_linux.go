@@ -1,0 +1,85 @@
+package fork
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+// measureCrowds makes ever more children of one source by one call each.
+func (b *bench) measureCrowds(ctx context.Context, r *Report) error {
+	python, err := lookPath("python3")
+	if err != nil {
+		return err
+	}
+	s, err := b.source(ctx, "data-64", python, "-c", pythonWithData(64))
+	if err != nil {
+		return err
+	}
+	for _, n := range []int{1, 10, 100, 1000} {
+		if n > b.opts.Children {
+			r.Crowds = append(r.Crowds, Crowd{Children: n, Skipped: fmt.Sprintf("at most %d were asked for", b.opts.Children)})
+			continue
+		}
+		b.say("crowd: %d children", n)
+		c, err := s.crowd(ctx, n)
+		if err != nil {
+			return fmt.Errorf("%d children: %w", n, err)
+		}
+		r.Crowds = append(r.Crowds, c)
+	}
+	return nil
+}
+
+// crowd compares the memory with children to the middle between that before and
+// that after them, so that what else the host gains or loses meanwhile counts half.
+func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
+	before, err := settled(ctx)
+	if err != nil {
+		return c, err
+	}
+	start := time.Now()
+	children, err := s.template.Fork(ctx, make([]sandbox.Spec, n)...)
+	took := time.Since(start)
+	if err != nil {
+		return c, err
+	}
+	err = answers(ctx, children[n-1])
+	var with, after int64
+	if err == nil {
+		with, err = settled(ctx)
+	}
+	if err = errors.Join(err, endAll(ctx, children)); err != nil {
+		return c, err
+	}
+	if after, err = settled(ctx); err != nil {
+		return c, err
+	}
+	held := float64((before+after)/2 - with)
+	return Crowd{Children: n, Seconds: took.Seconds(), EachKiB: held / float64(n) / 1024, TotalMiB: held / (1 << 20)}, nil
+}
+
+// answers makes sure that a child is what it is counted as.
+func answers(ctx context.Context, child *engine.Child) error {
+	streams, err := child.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	return ask(ctx, streams.Stdin, bufio.NewReader(streams.Stdout))
+}
+
+func endAll(ctx context.Context, children []*engine.Child) error {
+	errs := make([]error, len(children))
+	var ends sync.WaitGroup
+	for i, child := range children {
+		ends.Go(func() { errs[i] = child.Destroy(ctx) })
+	}
+	ends.Wait()
+	return errors.Join(errs...)
+}

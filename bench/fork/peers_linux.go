@@ -1,0 +1,76 @@
+package fork
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"syscall"
+)
+
+// program is a program of the host that is spoken to line by line.
+type program struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// start starts a program, which ends with this one.
+func start(name string, args ...string) (*program, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Env = []string{"PATH=" + searchPath}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &program{cmd, in, bufio.NewReader(out)}, cmd.Start()
+}
+
+// end closes the program's input, upon which it ends.
+func (p *program) end() error { return errors.Join(p.in.Close(), p.cmd.Wait()) }
+
+// bwrapTurn starts the program afresh in bubblewrap, with the host's system.
+func (b *bench) bwrapTurn(ctx context.Context, command []string) turn {
+	path, err := lookPath("bwrap")
+	if err != nil {
+		return turn{name: rowBwrap, skipped: err.Error()}
+	}
+	args := append([]string{"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--ro-bind", "/", "/",
+		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}, command...)
+	take := func(ctx context.Context) (sample, error) {
+		w := startWatch()
+		p, err := start(path, args...)
+		if err != nil {
+			return sample{}, err
+		}
+		err = ask(ctx, p.in, p.out)
+		w.lap("start and reply")
+		return w.done(0), errors.Join(err, p.end())
+	}
+	if _, err := take(ctx); err != nil {
+		return turn{name: rowBwrap, skipped: err.Error()}
+	}
+	return turn{name: rowBwrap, take: take}
+}
+
+// zygoteTurn is what a plain fork of a python costs that nothing confines: the
+// floor under every fork.
+func (b *bench) zygoteTurn(ctx context.Context, python string) turn {
+	p, err := start(python, "-c", zygoteProgram)
+	if err != nil {
+		return turn{name: rowZygote, skipped: err.Error()}
+	}
+	b.undo = append(b.undo, p.end)
+	return turn{name: rowZygote, take: func(ctx context.Context) (sample, error) {
+		w := startWatch()
+		err := ask(ctx, p.in, p.out)
+		w.lap("fork and reply")
+		return w.done(0), err
+	}}
+}

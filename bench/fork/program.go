@@ -1,0 +1,44 @@
+package fork
+
+import "fmt"
+
+// primed is the line with which a program says that it is ready.
+const primed = "primed"
+
+// modules are twenty of the standard library, as agents' code uses them.
+const modules = `import argparse, asyncio, base64, collections, csv, datetime, decimal, email.message, fractions, hashlib
+import http.client, inspect, json, logging, pickle, random, statistics, subprocess, tempfile, urllib.request
+`
+
+// answering answers every line; the data is used, so that it has to be there.
+const answering = `
+import sys
+print("primed", flush=True)
+for line in sys.stdin:
+    print(len(data), line.strip(), flush=True)
+`
+
+func pythonWithModules() string { return modules + "data = ()\n" + answering }
+
+// pythonWithData holds so many MiB in objects of a page each.
+func pythonWithData(mib int) string {
+	return fmt.Sprintf("data = [bytes([i %% 251]) * 4000 for i in range(%d)]\n", mib<<20/4032) + answering
+}
+
+const nodeProgram = `
+const rl = require('readline').createInterface({input: process.stdin});
+console.log('primed');
+rl.on('line', (line) => { console.log('0 ' + line.trim()); });
+`
+
+// zygote forks itself for every line; the child answers and ends.
+const zygoteProgram = modules + `
+import os, sys
+print("primed", flush=True)
+while sys.stdin.readline():
+    pid = os.fork()
+    if pid == 0:
+        os.write(1, b"0 x\n")
+        os._exit(0)
+    os.waitpid(pid, 0)
+`

@@ -1,0 +1,115 @@
+package fork
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// searchPath is that of a sandbox with the host's system, so that all rows run the
+// same interpreters.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// lookPath finds a program of the host's system.
+func lookPath(name string) (string, error) {
+	for _, dir := range filepath.SplitList(searchPath) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("this host has no %s", name)
+}
+
+// turns prepares every row that can be measured here; the others keep their
+// reason.
+func (b *bench) turns(ctx context.Context) (turns []turn, err error) {
+	python, err := lookPath("python3")
+	if err != nil {
+		return nil, err
+	}
+	command := []string{python, "-c", pythonWithModules()}
+	forks, err := b.forkTurns(ctx, python)
+	if err != nil {
+		return nil, err
+	}
+	turns = append(forks, turn{name: rowFresh, take: b.fresh(command...)}, b.bwrapTurn(ctx, command), b.zygoteTurn(ctx, python))
+	nodes, err := b.nodeTurns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(turns, append(nodes, criuTurn(ctx), gvisorTurn())...), nil
+}
+
+func (b *bench) forkTurns(ctx context.Context, python string) (turns []turn, err error) {
+	free, err := available()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		row, name, program string
+		mib                int64
+	}{
+		{rowFork, "modules", pythonWithModules(), 0},
+		{rowFork256, "data-256", pythonWithData(256), 256},
+		{rowFork1024, "data-1024", pythonWithData(1024), 1024},
+	} {
+		if need := 3 * c.mib; free>>20 < need {
+			turns = append(turns, turn{name: c.row, skipped: fmt.Sprintf("%d MiB of memory are available, and %d are wanted for it", free>>20, need)})
+			continue
+		}
+		s, err := b.source(ctx, c.name, python, "-c", c.program)
+		if err != nil {
+			return nil, err
+		}
+		turns = append(turns, turn{name: c.row, take: s.first, forks: true})
+	}
+	return turns, nil
+}
+
+func (b *bench) nodeTurns(ctx context.Context) ([]turn, error) {
+	node, err := lookPath("node")
+	if err != nil {
+		return []turn{{name: rowForkNode, skipped: err.Error()}, {name: rowFreshNode, skipped: err.Error()}}, nil
+	}
+	command := []string{node, "-e", nodeProgram}
+	s, err := b.source(ctx, "node", command...)
+	if err != nil {
+		return nil, err
+	}
+	fork := turn{name: rowForkNode, take: s.first, forks: true}
+	if _, err := s.first(ctx); err != nil {
+		fork = turn{name: rowForkNode, skipped: err.Error()}
+	}
+	return []turn{fork, {name: rowFreshNode, take: b.fresh(command...)}}, nil
+}
+
+// criuTurn and gvisorTurn are for systems that restore what they have saved.
+func criuTurn(ctx context.Context) turn {
+	path, err := lookPath("criu")
+	if err != nil {
+		return turn{name: rowCriu, skipped: err.Error()}
+	}
+	if text, err := exec.CommandContext(ctx, path, "check").CombinedOutput(); err != nil {
+		return turn{name: rowCriu, skipped: "criu check: " + lastLine(text, err)}
+	}
+	return turn{name: rowCriu, skipped: "it is here, and this benchmark does not drive it yet"}
+}
+
+func gvisorTurn() turn {
+	if _, err := lookPath("runsc"); err != nil {
+		return turn{name: rowGvisor, skipped: err.Error()}
+	}
+	return turn{name: rowGvisor, skipped: "it is here, and this benchmark does not drive it yet"}
+}
+
+func lastLine(text []byte, err error) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		return last
+	}
+	return err.Error()
+}
