@@ -34,10 +34,13 @@ var rooms = []room{
 	{"guest", []string{"host", "sandbox"}, "the guest service also runs inside machines, where no driver or image store is"},
 	{"image", []string{"host", "sandbox"}, "where files come from does not depend on what runs them"},
 	{"driver", []string{"guest", "image", "host", "sandbox"}, "a driver that knew the engine, the front doors or another driver could not be replaced"},
+	{"engine", []string{"interpreter", "guest", "sandbox"}, "templates, pools and the fork tree work on any driver and know none by name"},
+	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
-	{"cli", []string{"guest", "image", "profile", "host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
-	{"cmd", []string{"cli", "driver", "sandbox"}, "only cmd joins the command line and the drivers; it decides nothing else"},
-	{"bench", []string{"driver", "guest", "image", "host", "sandbox"}, "measuring uses the product as its users do"},
+	{"cli", []string{"engine", "interpreter", "guest", "image", "profile", "host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
+	{"cmd", []string{"cli", "driver", "guest", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
+	{"kvmlab", []string{"driver", "guest", "image", "host", "sandbox"}, "the lab only puts machines inside a machine, with what drivers use"},
+	{"bench", []string{"driver", "engine", "interpreter", "guest", "image", "host", "sandbox"}, "measuring uses the product as its users do"},
 }
 
 // mayUseUnsafe are the folders that were made for raw memory and system calls.

@@ -36,6 +36,7 @@ type process struct {
 	input  *os.File // stdin or the terminal's master; nil for none
 	master *os.File // nil without a terminal
 	ends   []*os.File
+	kinds  []outputKind // of the ends
 	pumps  sync.WaitGroup
 	inputs sync.Mutex // keeps pieces of input whole and in order
 
@@ -51,10 +52,10 @@ type process struct {
 }
 
 // run begins to carry output and to wait for the end. Then runs last.
-func (p *process) run(kinds []outputKind, then func()) {
+func (p *process) run(then func()) {
 	for i, end := range p.ends {
 		p.pumps.Add(1)
-		go p.pump(end, kinds[i])
+		go p.pump(end, p.kinds[i])
 	}
 	go p.wait(then)
 }

@@ -36,13 +36,13 @@ func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*
 		closeAll(io.own())
 		return nil, nil, startError(cmd, err)
 	}
-	p.pid, p.ends, p.input, p.master = uint32(p.Pid()), io.ends, io.input, io.master
+	p.pid, p.ends, p.kinds, p.input, p.master = uint32(p.Pid()), io.ends, io.kinds, io.input, io.master
 	r := p.out.attach()
 	s.procs.add(p)
 	if timed {
 		p.timer = time.AfterFunc(time.Until(deadline), p.expire)
 	}
-	p.run(io.kinds, func() { s.procs.end(p) })
+	p.run(func() { s.procs.end(p) })
 	return p, r, nil
 }
 

@@ -49,6 +49,7 @@ func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, err
 	if p.Process, p.inside, err = b.cell.Exec(command); err != nil {
 		return nil, joinRemoval(ctx, p.sub, startError(c, err))
 	}
+	b.live.Store(p, nil)
 	return p, nil
 }
 
@@ -179,6 +180,7 @@ func (p *process) Kill() error {
 // Wait implements guest.Process.
 func (p *process) Wait() (guest.Status, error) {
 	status, err := p.Process.Wait()
+	p.cell.live.Delete(p)
 	out := guest.Status{Code: status.Code, Signal: status.Signal, OutOfMemory: status.Signal == syscall.SIGKILL && p.outOfMemory()}
 	if p.sub != nil {
 		// A daemon may be left in the group: then the cell's end removes it.

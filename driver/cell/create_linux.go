@@ -54,8 +54,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		return &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode", Reason: "cells have no filtered egress yet", Remedy: "use none or host"}
 	}
 	if spec.Limits.DiskBacked && spec.Limits.DiskBytes > 0 {
-		return &sandbox.Error{Class: sandbox.Unsupported, Field: "limits.disk",
-			Reason: "what a cell writes to disk cannot be bounded", Remedy: "keep its writes in memory, or state no bound"}
+		if err := e.host.BoundsDisks(spec.Limits.DiskBytes); err != nil {
+			return err
+		}
 	}
 	limits := limitsOf(spec.Limits)
 	if e.unlimited != nil && (limits.Memory > 0 || limits.CPUs > 0) {
@@ -80,7 +81,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if e.closed {
 		return nil, errClosed
 	}
-	i := &instance{engine: e, id: spec.ID, spec: spec, ended: make(chan struct{})}
+	i := &instance{engine: e, id: spec.ID, spec: spec, root: root, ended: make(chan struct{})}
 	if i.id == "" {
 		i.id = strings.ToLower(rand.Text())
 	}
@@ -107,23 +108,13 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 	}
 	defer e.bases.release(base)
 	config := i.config()
-	if i.spec.Limits.DiskBacked {
-		if i.disk, err = e.disks.make(e.host, i.id); err != nil {
-			return err
-		}
-		config.Disk = i.disk
+	if err := i.makeDisk(ctx, &config); err != nil {
+		return err
 	}
 	if err := i.bootFrom(ctx, base, config); err != nil {
 		return errors.Join(err, i.removeDisk())
 	}
 	return nil
-}
-
-func (i *instance) removeDisk() error {
-	if i.disk == "" {
-		return nil
-	}
-	return confine.RemoveDisk(i.disk)
 }
 
 func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Config) error {
@@ -139,13 +130,25 @@ func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Conf
 	if blank.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) {
 		return nil
 	}
-	// Not before: see harmless.
-	if err := e.limit(i.group, i.spec.Limits); err != nil {
+	if err := i.limit(); err != nil {
 		err = errors.Join(err, i.cell.Kill())
 		_, waited := i.cell.Wait()
 		return joinRemoval(ctx, i.group, errors.Join(err, waited))
 	}
 	return nil
+}
+
+// limit sets the cell's limits. That may add a group to those that its commands
+// enter.
+func (i *instance) limit() error {
+	if err := i.engine.limit(i.group, i.spec.Limits); err != nil || i.group == nil {
+		return err
+	}
+	attach, err := i.group.Attach(true)
+	if err != nil {
+		return err
+	}
+	return i.cell.Regroup(attach)
 }
 
 // holds says whether cgroups can enforce a controller's limit here.

@@ -20,13 +20,14 @@ var (
 
 // engine is what a program that makes cells holds as long as it lives.
 type engine struct {
-	once   sync.Once
-	err    error
-	host   *confine.Host
-	images *image.Store
-	bases  *bases
-	groups *groups
-	disks  *disks
+	once      sync.Once
+	err       error
+	host      *confine.Host
+	images    *image.Store
+	bases     *bases
+	groups    *groups
+	disks     *disks
+	snapshots *snapshots
 	// unlimited is why no limits can be enforced, or nil.
 	unlimited error
 
@@ -53,7 +54,7 @@ func (e *engine) start(opts Options) (err error) {
 	if _, err := cgroup.Reap(context.Background(), opts.RunDir); err != nil {
 		return fmt.Errorf("cell: remove what a dead program left: %w", err)
 	}
-	e.disks = &disks{root: opts.DiskDir}
+	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir}
 	if _, err := e.disks.reap(); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
@@ -95,7 +96,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	err := e.destroyAll(ctx)
 	e.bases.close()
 	e.host.Close()
-	return errors.Join(err, e.groups.close(ctx), e.disks.close())
+	return errors.Join(err, e.groups.close(ctx), e.disks.close(), e.snapshots.close())
 }
 
 // destroyAll first kills all and then waits for each.
@@ -110,7 +111,8 @@ func (e *engine) destroyAll(ctx context.Context) (err error) {
 }
 
 // Reap implements sandbox.Reaper: what the kernel does not remove when a
-// program is killed are its cgroups and the disks of its cells.
+// program is killed are its cgroups, the disks of its cells and what snapshots
+// were unpacked for them.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
 	if err := os.MkdirAll(d.opts.RunDir, 0o711); err != nil {
 		return 0, fmt.Errorf("cell: %w", err)
@@ -120,5 +122,9 @@ func (d *Driver) Reap(ctx context.Context) (int, error) {
 		return groups, err
 	}
 	disks, err := (&disks{root: d.opts.DiskDir}).reap()
-	return groups + disks, err
+	if err != nil {
+		return groups + disks, err
+	}
+	kept, err := (&snapshots{dir: d.opts.SnapshotDir}).reap(ctx)
+	return groups + disks + kept, err
 }

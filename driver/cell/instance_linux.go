@@ -12,7 +12,7 @@ import (
 	"aether/guest"
 	"aether/host/cgroup"
 	"aether/host/confine"
-	"aether/host/inroot"
+	"aether/image"
 	"aether/sandbox"
 )
 
@@ -21,13 +21,18 @@ type instance struct {
 	engine  *engine
 	id      string
 	spec    sandbox.Spec
+	root    image.Root // that it was made of
 	cell    *confine.Cell
 	group   *cgroup.Group // nil where there are no cgroups
 	disk    string        // directory of its writes, if they are on disk
 	service *guest.Service
 	timer   *time.Timer
 
+	parent string // what it was forked from, if it was
+
 	commands atomic.Uint64 // names the groups of commands
+	live     sync.Map      // of *process: commands that have not been waited for
+	forks
 
 	mu     sync.Mutex
 	paused bool
@@ -83,28 +88,23 @@ func (i *instance) Stats(context.Context) (stats sandbox.Stats, err error) {
 		stats.OOMKills = &events.OOMKills
 		if i.spec.Limits.Processes > 0 && i.engine.holds(cgroup.Pids) {
 			stats.ForksDenied = &events.PidsDenied
+		} else if stats.Processes != nil {
+			*stats.Processes -= i.cell.StandingBy()
 		}
 	}
 	return stats, i.diskUsage(&stats)
 }
 
-// diskUsage fills in what the cell has written to the memory that is its disk.
+// diskUsage fills in what the cell has written to what is its own.
 func (i *instance) diskUsage(stats *sandbox.Stats) error {
-	if i.disk != "" {
+	if i.disk != "" && i.spec.Limits.DiskBytes == 0 {
 		return nil // the host's disk is not the cell's own
 	}
-	dir, err := i.cell.Root()
+	written, left, err := i.cell.Usage()
 	if err != nil {
 		return err
 	}
-	root := inroot.New(dir)
-	defer root.Close()
-	total, free, err := root.Usage()
-	if err != nil {
-		return err
-	}
-	used, left := int64(total-free), int64(free)
-	stats.DiskBytes, stats.DiskFreeBytes = &used, &left
+	stats.DiskBytes, stats.DiskFreeBytes = &written, &left
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (i *instance) watch() {
 		i.exit = i.unasked(status.Signal.String())
 	}
 	i.err = errors.Join(i.err, err, i.service.Close())
-	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.removeDisk())
+	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.removeDisk(), i.forks.close())
 	i.engine.living.Delete(i)
 	close(i.ended)
 }

@@ -17,7 +17,7 @@ import (
 // roleVariable makes the test binary play a part instead of running tests.
 const roleVariable = "AETHER_CELL_TEST_ROLE"
 
-var roles = map[string]func() error{churnRole: churn}
+var roles = map[string]func() error{churnRole: churn, boundedRole: holdBounded}
 
 // scratch holds what all tests of one run share.
 var scratch string

@@ -45,3 +45,32 @@ func control(f *os.File, fn func(fd int) error) error {
 	}
 	return inner
 }
+
+// Number is which terminal of its devpts a master belongs to.
+func Number(master *os.File) (n int, err error) {
+	err = control(master, func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		return os.NewSyscallError("number of terminal", err)
+	})
+	return n, err
+}
+
+// Copy gives a terminal the settings and the size of another, by their masters.
+func Copy(from, to *os.File) error {
+	return control(from, func(old int) error {
+		return control(to, func(fresh int) error {
+			settings, err := unix.IoctlGetTermios(old, unix.TCGETS)
+			if err != nil {
+				return os.NewSyscallError("read settings of terminal", err)
+			}
+			if err := unix.IoctlSetTermios(fresh, unix.TCSETS, settings); err != nil {
+				return os.NewSyscallError("set up terminal", err)
+			}
+			size, err := unix.IoctlGetWinsize(old, unix.TIOCGWINSZ)
+			if err != nil {
+				return os.NewSyscallError("read size of terminal", err)
+			}
+			return os.NewSyscallError("resize terminal", unix.IoctlSetWinsize(fresh, unix.TIOCSWINSZ, size))
+		})
+	})
+}

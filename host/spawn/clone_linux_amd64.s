@@ -37,7 +37,12 @@ TEXT ·cloneWalk(SB),NOSPLIT|NOFRAME,$0-16
 
 child:
 	LEAQ	256(BX), R12
+	JMP	·walk(SB)
 
+// walk walks a script: BX holds its control block, R12 the first step. It has no
+// stack and no g, and refers to nothing but through registers, so that a copy of
+// it works anywhere in any process; walkEnd marks where it ends.
+TEXT ·walk(SB),NOSPLIT|NOFRAME,$0-0
 walk:
 	MOVQ	0(R12), AX
 	MOVQ	8(R12), DI
@@ -64,6 +69,8 @@ store:
 	MOVQ	64(R12), DX
 	TESTQ	DX, DX
 	JZ	check
+	TESTQ	$4, CX       // jump: that is where to go, not where to store
+	JNZ	check
 	MOVQ	AX, (DX)
 
 check:
@@ -78,5 +85,22 @@ check:
 	SYSCALL
 
 next:
+	TESTQ	$4, CX
+	JNZ	jump
 	ADDQ	$80, R12
 	JMP	walk
+
+jump:
+	MOVQ	64(R12), R12
+	JMP	walk
+
+TEXT ·walkEnd(SB),NOSPLIT|NOFRAME,$0-0
+	RET
+
+// func walkBounds() (start, end uintptr)
+TEXT ·walkBounds(SB),NOSPLIT,$0-16
+	LEAQ	·walk(SB), AX
+	MOVQ	AX, start+0(FP)
+	LEAQ	·walkEnd(SB), AX
+	MOVQ	AX, end+8(FP)
+	RET

@@ -19,8 +19,10 @@ const (
 // ELF of under 200 bytes that sleeps for ever, in a sealed memory file that can
 // be executed but not read, so that nobody inside can trace it. With SIGCHLD
 // ignored the kernel reaps its orphans. It costs a few KiB.
-var Pause = sync.OnceValues(func() (*os.File, error) {
-	fd, err := unix.MemfdCreate("aether-init", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+var Pause = sync.OnceValues(func() (*os.File, error) { return pauseFile("aether-init", 0o111) })
+
+func pauseFile(name string, mode os.FileMode) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: memfd_create: %w", err)
 	}
@@ -30,19 +32,19 @@ var Pause = sync.OnceValues(func() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("spawn: fcntl: %w", err)
 	}
-	file := os.NewFile(uintptr(high), "aether-init")
-	if err := fillPause(file); err != nil {
+	file := os.NewFile(uintptr(high), name)
+	if err := fillPause(file, mode); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("spawn: make the init program: %w", err)
+		return nil, fmt.Errorf("spawn: make the program %s: %w", name, err)
 	}
 	return file, nil
-})
+}
 
-func fillPause(file *os.File) error {
+func fillPause(file *os.File, mode os.FileMode) error {
 	if _, err := file.Write(pauseELF()); err != nil {
 		return err
 	}
-	if err := file.Chmod(0o111); err != nil {
+	if err := file.Chmod(mode); err != nil {
 		return err
 	}
 	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE

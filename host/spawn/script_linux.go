@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,6 +27,7 @@ const (
 const (
 	mayFail = 1 << iota // an error does not end the script
 	branch              // a clone: its child goes on at the step in dst
+	jump                // whoever has made the call goes on at the step in dst
 )
 
 // step is one system call. Its layout is known to the assembly.
@@ -64,7 +66,11 @@ type Script struct {
 	memory []byte
 	count  int
 	used   int // of the arena
+	most   int // steps
 	full   error
+	// shift is added to addresses here to give those where the script is walked:
+	// 0, unless that is in another process's memory.
+	shift uintptr
 	// branched is the step of Branch, if there is one.
 	branched *Step
 }
@@ -100,7 +106,7 @@ func mapScript(arena int) (*Script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("spawn: map a script: %w", err)
 	}
-	s := &Script{memory: memory}
+	s := &Script{memory: memory, most: maxSteps}
 	s.reset()
 	return s, nil
 }
@@ -128,7 +134,12 @@ func (s *Script) step(i int) *step {
 	return (*step)(unsafe.Pointer(&s.memory[controlSize+i*stepSize]))
 }
 
-func (s *Script) base() uintptr { return uintptr(unsafe.Pointer(&s.memory[0])) }
+func (s *Script) base() uintptr { return s.there(unsafe.Pointer(&s.memory[0])) }
+
+// there is the address that those who walk the script know a place of it by.
+func (s *Script) there(place unsafe.Pointer) uintptr { return uintptr(place) + s.shift }
+
+func (s *Script) stepsSize() int { return s.most * stepSize }
 
 // Step is a handle on one step of a script.
 type Step struct {
@@ -139,8 +150,8 @@ type Step struct {
 // Call appends a system call. Arguments are numbers or addresses that String,
 // Bytes and Strings gave.
 func (s *Script) Call(nr uintptr, args ...uintptr) Step {
-	if s.count == maxSteps {
-		s.full = fmt.Errorf("spawn: a script has at most %d steps", maxSteps)
+	if s.count == s.most {
+		s.full = fmt.Errorf("spawn: a script has at most %d steps", s.most)
 		s.count--
 	}
 	st := s.step(s.count)
@@ -161,7 +172,7 @@ func (st Step) MayFail() Step {
 
 // Into stores the call's result as argument arg of a later step too.
 func (st Step) Into(later Step, arg int) Step {
-	st.script.step(st.index).dst = uintptr(unsafe.Pointer(&later.script.step(later.index).args[arg]))
+	st.script.step(st.index).dst = st.script.there(unsafe.Pointer(&later.script.step(later.index).args[arg]))
 	return st
 }
 
@@ -191,14 +202,30 @@ func (s *Script) Branch(cgroup int) Step {
 	c := s.control()
 	c.nested = cloneArgs{
 		flags:     unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID,
-		childTid:  address(&c.phase),
-		parentTid: address(&c.branchPid),
+		childTid:  uint64(s.there(unsafe.Pointer(&c.phase))),
+		parentTid: uint64(s.there(unsafe.Pointer(&c.branchPid))),
 	}
 	if cgroup >= 0 {
 		c.nested.flags |= unix.CLONE_INTO_CGROUP
 		c.nested.cgroup = uint64(cgroup)
 	}
-	at := s.Call(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.nested)), unsafe.Sizeof(c.nested))
+	at := s.Call(unix.SYS_CLONE3, s.there(unsafe.Pointer(&c.nested)), unsafe.Sizeof(c.nested))
+	s.step(at.index).flags |= branch
+	s.branched = &at
+	return at
+}
+
+// BranchFiltered is Branch for a process whose system call filter does not know
+// clone3. Its child is born in the cgroups of its maker.
+func (s *Script) BranchFiltered() Step {
+	c := s.control()
+	parentTid, childTid := uintptr(unsafe.Pointer(&c.branchPid)), uintptr(unsafe.Pointer(&c.phase))
+	flags := uintptr(unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT | unix.CLONE_CHILD_CLEARTID | unix.CLONE_PARENT_SETTID)
+	at := s.Call(unix.SYS_CLONE, flags, 0, parentTid, childTid, 0)
+	if runtime.GOARCH != "amd64" { // the last two have changed places
+		st := s.step(at.index)
+		st.args[3], st.args[4] = 0, childTid
+	}
 	s.step(at.index).flags |= branch
 	s.branched = &at
 	return at
@@ -214,9 +241,9 @@ func (s *Script) Exit() { s.Call(unix.SYS_EXIT_GROUP, 0) }
 
 func (s *Script) alloc(n int) []byte {
 	n = (n + 7) &^ 7
-	start := controlSize + stepsSize + s.used
+	start := controlSize + s.stepsSize() + s.used
 	if start+n > len(s.memory) {
-		s.full = fmt.Errorf("spawn: the script's arguments do not fit %d bytes: %w", len(s.memory)-controlSize-stepsSize, unix.E2BIG)
+		s.full = fmt.Errorf("spawn: the script's arguments do not fit %d bytes: %w", len(s.memory)-controlSize-s.stepsSize(), unix.E2BIG)
 		return make([]byte, n)
 	}
 	s.used += n
@@ -227,7 +254,7 @@ func (s *Script) alloc(n int) []byte {
 func (s *Script) Bytes(n int) (uintptr, []byte) {
 	mem := s.alloc(n)
 	clear(mem)
-	return uintptr(unsafe.Pointer(&mem[0])), mem[:n]
+	return s.there(unsafe.Pointer(&mem[0])), mem[:n]
 }
 
 // String puts a string, zero-terminated, into the script.
@@ -235,7 +262,7 @@ func (s *Script) String(text string) uintptr {
 	mem := s.alloc(len(text) + 1)
 	copy(mem, text)
 	clear(mem[len(text):])
-	return uintptr(unsafe.Pointer(&mem[0]))
+	return s.there(unsafe.Pointer(&mem[0]))
 }
 
 // Strings puts a zero-terminated list of strings (argv, environment) into the
@@ -258,7 +285,7 @@ func Size(list []string) int {
 }
 
 // NoSignals is the address of an empty signal set.
-func (s *Script) NoSignals() uintptr { return uintptr(unsafe.Pointer(&s.control().noSignals)) }
+func (s *Script) NoSignals() uintptr { return s.there(unsafe.Pointer(&s.control().noSignals)) }
 
 // Word is a 32-bit word that a script's child can wait for (futex) and the
 // parent can set; it lives as long as its script.
@@ -287,7 +314,7 @@ func (s *Script) Wait(w Word, most time.Duration) {
 		binary.NativeEndian.PutUint64(mem[8:], uint64(most%time.Second))
 		timeout = at
 	}
-	word := uintptr(unsafe.Pointer(w.address))
+	word := s.there(unsafe.Pointer(w.address))
 	s.Call(unix.SYS_FUTEX, word, futexWait, 0, timeout).MayFail()
 	// Requeueing nobody succeeds if and only if the word holds the last
 	// argument: an assertion that costs no code in the child.
@@ -304,7 +331,7 @@ const (
 // Announce appends a mark, which Announced waits for. The child's standard
 // output becomes a copy of the descriptor null.
 func (s *Script) Announce(null uintptr) {
-	at := uintptr(unsafe.Pointer(&s.control().phase))
+	at := s.there(unsafe.Pointer(&s.control().phase))
 	// The result of dup3 is the number that was asked for.
 	s.Call(unix.SYS_DUP3, null, announced, 0).IntoAddress(at)
 	s.Call(unix.SYS_FUTEX, at, futexWakeOp, everyone)

@@ -1,0 +1,201 @@
+package cell_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// promptly is how long a fork of whatever source may take, or its refusal.
+const promptly = 6 * time.Second
+
+// TestForkOfHostile forks programs that make it hard. Each fork is either right
+// or refused, and the source goes on.
+func TestForkOfHostile(t *testing.T) {
+	driver, _ := newDriverAhead(t, ahead)
+	const fork, refuse, either = "fork", "refuse", "either"
+	for _, c := range []struct{ mode, outcome string }{
+		{"plain", fork}, {"threads", either}, {"maps", fork}, {"signals", either}, {"processes", either}, {"execs", either},
+		{"vdso", refuse}, {"middle", fork}, {"everywhere", either}, {"mappings", either}, {"descriptors", fork}, {"odd", fork},
+		{"narrow", either}, {"lonely", either}, {"timer", either}, {"filter", refuse}, {"wiped", fork}, {"interrupted", fork},
+		{"pending", refuse}, {"headless", either},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			source := create(t, driver, sandbox.Spec{})
+			h := &hostile{source: source, conversation: converse(t, source, 0, program(t, source, "fork_hostile"), c.mode)}
+			h.hear(t, "primed")
+			h.replies(t)
+			for range few(10) {
+				h.fork(t)
+			}
+			h.replies(t)
+			h.untraced(t)
+			t.Logf("%d forks, %d refused, the longest took %v: %v", h.forked, h.refused, h.longest.Round(time.Millisecond), h.last)
+			if c.outcome == fork && h.refused > 0 || c.outcome == refuse && h.forked > 0 {
+				t.Errorf("it should %s always: %v", c.outcome, h.last)
+			}
+		})
+	}
+}
+
+// hostile is a source that is spoken to while it is forked.
+type hostile struct {
+	*conversation
+	source          sandbox.Instance
+	answered        int
+	forked, refused int
+	longest         time.Duration
+	last            error
+}
+
+func (h *hostile) replies(t *testing.T) {
+	t.Helper()
+	h.say(t, "1000")
+	h.hear(t, fmt.Sprint(1000+h.answered))
+	h.answered++
+}
+
+// fork tries once, and looks at both sides.
+func (h *hostile) fork(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	children, err := forkWithin(t, h.source)
+	h.longest = max(h.longest, time.Since(began))
+	if err != nil {
+		h.refused, h.last = h.refused+1, err
+		if class := sandbox.ClassOf(err); class != sandbox.Conflict && class != sandbox.Exhausted && class != sandbox.Unsupported {
+			t.Errorf("a fork was refused with %v: %v", class, err)
+		}
+	} else {
+		h.forked++
+		defer destroy(t, children[0])
+		if err := ask(t.Context(), children[0], h.pid, "2000", fmt.Sprintln(2000+h.answered)); err != nil {
+			t.Errorf("fork %d: %v", h.forked, err)
+		}
+	}
+	h.replies(t)
+}
+
+// forkWithin fails the test if a fork takes too long.
+func forkWithin(t *testing.T, source sandbox.Instance) (children []sandbox.Instance, err error) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		children, err = source.(sandbox.Forker).Fork(context.Background(), make([]sandbox.Spec, 1))
+	}()
+	select {
+	case <-done:
+	case <-time.After(promptly):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("a fork takes longer than %v:\n%s", promptly, stacks[:runtime.Stack(stacks, true)])
+	}
+	return children, err
+}
+
+// untraced looks at every thread of the source from outside.
+func (h *hostile) untraced(t *testing.T) {
+	t.Helper()
+	for _, p := range descendants(t, os.Getpid()) {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.pid))
+		for _, task := range tasks {
+			text, err := os.ReadFile(task)
+			if err == nil && !strings.Contains(string(text), "TracerPid:\t0\n") {
+				t.Errorf("%s is still traced", task)
+			}
+		}
+	}
+}
+
+// TestForkWhileStopped forks a program that another one stops and continues.
+func TestForkWhileStopped(t *testing.T) {
+	driver, _ := newDriverAhead(t, ahead)
+	source := create(t, driver, sandbox.Spec{})
+	h := &hostile{source: source, conversation: converse(t, source, 0, program(t, source, "fork_hostile"), "plain")}
+	h.hear(t, "primed")
+	stopper := start(t, source, fmt.Sprintf("while kill -STOP %d && kill -CONT %d; do :; done", h.pid, h.pid))
+	for range few(20) {
+		h.fork(t)
+	}
+	t.Logf("%d forks, %d refused, the longest took %v: %v", h.forked, h.refused, h.longest.Round(time.Millisecond), h.last)
+	if err := stopper.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	sh(t, source, fmt.Sprintf("kill -CONT %d", h.pid))
+	h.replies(t)
+	h.untraced(t)
+}
+
+// TestForkOfAStopped: a copy would run though its source stands.
+func TestForkOfAStopped(t *testing.T) {
+	driver, _ := newDriverAhead(t, ahead)
+	source := create(t, driver, sandbox.Spec{})
+	h := &hostile{source: source, conversation: converse(t, source, 0, program(t, source, "fork_hostile"), "plain")}
+	h.hear(t, "primed")
+	sh(t, source, fmt.Sprintf("kill -STOP %d", h.pid))
+	children, err := forkWithin(t, source)
+	if err == nil {
+		t.Error("a stopped program was forked")
+		destroy(t, children[0])
+	} else {
+		wantClass(t, err, sandbox.Conflict, "")
+	}
+	state := sh(t, source, fmt.Sprintf("grep ^State: /proc/%d/status", h.pid))
+	if !strings.Contains(state, "T (stopped)") {
+		t.Errorf("after it, %q", state)
+	}
+	sh(t, source, fmt.Sprintf("kill -CONT %d", h.pid))
+	h.replies(t)
+}
+
+// TestForkOfTheDying kills the source in the midst of forks.
+func TestForkOfTheDying(t *testing.T) {
+	driver, runDir := newDriverAhead(t, ahead)
+	warm(t, driver)
+	before := takeCensus(t, runDir)
+	forked, refused := 0, 0
+	for n := range few(60) {
+		source, err := driver.Create(t.Context(), sandbox.Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim := guest.NewClient(source.Dial, guest.ClientOptions{})
+		running, err := victim.Start(t.Context(), guest.Cmd{Path: "python3", Args: []string{"-c", "import time; time.sleep(1000)"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		end := time.AfterFunc(time.Duration(n)*200*time.Microsecond, func() {
+			if n%2 == 0 {
+				source.Destroy(context.Background())
+			} else {
+				running.Signal(context.Background(), syscall.SIGKILL)
+			}
+		})
+		children, err := forkWithin(t, source)
+		end.Stop()
+		if err != nil {
+			refused++
+			if sandbox.ClassOf(err) == sandbox.Internal {
+				t.Errorf("a dying source is refused with %v", err)
+			}
+		} else {
+			forked++
+			destroy(t, children[0])
+		}
+		running.Close()
+		victim.Close()
+		destroy(t, source)
+	}
+	t.Logf("%d forks, %d refused", forked, refused)
+	wantNoGrowth(t, before, runDir)
+}

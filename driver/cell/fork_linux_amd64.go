@@ -1,0 +1,225 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aether/host/confine"
+	"aether/sandbox"
+)
+
+var _ sandbox.Forker = (*instance)(nil)
+
+// ForkFidelity implements sandbox.Forker.
+func (i *instance) ForkFidelity() sandbox.Fidelity { return sandbox.Live }
+
+// Forked is what a fork cost its source.
+type Forked struct {
+	// Pause is how long it was stopped, Copied how many bytes of its memory were
+	// copied meanwhile.
+	Pause  time.Duration
+	Copied uint64
+}
+
+// LastFork is what the last Fork cost.
+func (i *instance) LastFork() Forked {
+	i.forking.Lock()
+	defer i.forking.Unlock()
+	return i.lastFork
+}
+
+// Fork implements sandbox.Forker. A limit that a Spec leaves at zero is the
+// source's own.
+func (i *instance) Fork(ctx context.Context, specs []sandbox.Spec) (_ []sandbox.Instance, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cell: fork %s: %w", i.id, err)
+		}
+	}()
+	if err := i.alive(); err != nil {
+		return nil, err
+	}
+	for n := range specs {
+		if specs[n], err = i.childSpec(specs[n]); err != nil {
+			return nil, err
+		}
+	}
+	i.forking.Lock()
+	defer i.forking.Unlock()
+	children, err := i.makeChildren(ctx, specs)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.fork(ctx, children); err != nil {
+		return nil, errors.Join(err, destroyChildren(ctx, children))
+	}
+	list := make([]sandbox.Instance, len(children))
+	for n, child := range children {
+		list[n] = child
+	}
+	return list, nil
+}
+
+// childSpec is what a child is to be.
+func (i *instance) childSpec(asked sandbox.Spec) (sandbox.Spec, error) {
+	if err := asked.Validate(); err != nil {
+		return asked, err
+	}
+	if asked.Image != "" && asked.Image != i.spec.Image {
+		return asked, sandbox.Invalidf("image", "a fork has the image of its source")
+	}
+	child := i.spec
+	child.ID, child.Metadata, child.Timeouts, child.Isolation = asked.ID, asked.Metadata, asked.Timeouts, asked.Isolation
+	if asked.Network.Mode != sandbox.NoNetwork {
+		child.Network = asked.Network
+	}
+	for _, limit := range []struct{ to, from *int64 }{
+		{&child.Limits.MemoryBytes, &asked.Limits.MemoryBytes},
+		{&child.Limits.Processes, &asked.Limits.Processes},
+		{&child.Limits.DiskBytes, &asked.Limits.DiskBytes},
+	} {
+		if *limit.from > 0 {
+			*limit.to = *limit.from
+		}
+	}
+	if asked.Limits.CPUs > 0 {
+		child.Limits.CPUs = asked.Limits.CPUs
+	}
+	return child, i.engine.accepts(child)
+}
+
+// makeChildren makes the cells that children will live in, with nothing running.
+func (i *instance) makeChildren(ctx context.Context, specs []sandbox.Spec) ([]*instance, error) {
+	var children []*instance
+	for _, spec := range specs {
+		child, err := i.engine.create(ctx, spec, i.root)
+		if err != nil {
+			return nil, errors.Join(err, destroyChildren(ctx, children))
+		}
+		child.parent = i.id
+		child.service.Inherit(i.service)
+		children = append(children, child)
+	}
+	return children, nil
+}
+
+func destroyChildren(ctx context.Context, children []*instance) error {
+	var errs []error
+	for _, child := range children {
+		errs = append(errs, child.Destroy(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// fork brings the source's files and processes into the children.
+func (i *instance) fork(ctx context.Context, children []*instance) error {
+	if len(children) == 0 {
+		return nil
+	}
+	running, err := i.running()
+	if err != nil {
+		return err
+	}
+	var pids []int
+	for _, p := range running {
+		pids = append(pids, p.Process.Pid())
+	}
+	first := children[0]
+	imprint, err := i.takeImprint(ctx, pids, first)
+	if err != nil {
+		return err
+	}
+	for _, child := range children[1:] {
+		// Nothing runs in the first one yet, so it is as good as the source.
+		if err := errors.Join(ctx.Err(), child.cell.TakeWrites(ctx, first.cell)); err != nil {
+			return errors.Join(err, imprint.Close())
+		}
+	}
+	for _, child := range children {
+		if err := errors.Join(ctx.Err(), child.raise(i, running, imprint)); err != nil {
+			return errors.Join(err, imprint.Close())
+		}
+	}
+	return i.imprint.keep(imprint, i.isPaused())
+}
+
+// takeImprint takes an imprint of the cell, and brings its files into the first
+// child. A cell that has been paused since the last imprint is still what it was
+// then.
+func (i *instance) takeImprint(ctx context.Context, pids []int, first *instance) (*confine.Imprint, error) {
+	last, current := i.imprint.take()
+	files := func() error { return first.cell.TakeWrites(ctx, i.cell) }
+	if current {
+		i.lastFork = Forked{}
+		if err := files(); err != nil {
+			return nil, errors.Join(err, last.Close())
+		}
+		return last, nil
+	}
+	imprint, err := i.imprintRunning(ctx, pids, last, files)
+	if err == nil {
+		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
+	}
+	return imprint, err
+}
+
+// imprintRunning takes an imprint of processes that can be stopped: those of a
+// paused cell are let go for it, and are paused again before they run.
+func (i *instance) imprintRunning(ctx context.Context, pids []int, last *confine.Imprint, files func() error) (*confine.Imprint, error) {
+	if !i.isPaused() {
+		return i.cell.Imprint(pids, last, files)
+	}
+	if err := i.group.Thaw(); err != nil {
+		return nil, errors.Join(err, last.Close())
+	}
+	imprint, err := i.cell.Imprint(pids, last, func() error { return errors.Join(files(), i.pauseAgain(ctx)) })
+	if err != nil {
+		return nil, errors.Join(err, i.pauseAgain(context.WithoutCancel(ctx)))
+	}
+	return imprint, nil
+}
+
+// raise has the child's processes go on as the source's.
+func (child *instance) raise(source *instance, running []*process, imprint *confine.Imprint) error {
+	estate, err := newEstate(source, child, imprint.Twins)
+	if err != nil {
+		return err
+	}
+	defer estate.closeTheirs()
+	for n, twin := range imprint.Twins {
+		if err := child.raiseOne(estate, running[n], twin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (child *instance) raiseOne(e *estate, was *process, twin *confine.Twin) error {
+	h := &heir{e, twin}
+	rebirth, err := h.rebirth()
+	if err != nil {
+		return errors.Join(err, h.closeOurs())
+	}
+	p := &process{cell: child, inside: was.inside}
+	if child.group != nil {
+		if rebirth.Group, err = child.group.Attach(true); err != nil {
+			return errors.Join(err, h.closeOurs())
+		}
+		if p.killed, err = child.group.OOMKills(); err != nil {
+			return errors.Join(err, h.closeOurs())
+		}
+	}
+	if p.Process, err = twin.Spawn(child.cell, rebirth); err != nil {
+		return errors.Join(err, h.closeOurs())
+	}
+	child.live.Store(p, nil)
+	if err := child.service.Adopt(e.source.service, p, h.ours); err != nil {
+		// Unwaited for, it would keep its cell from ending.
+		killed := p.Kill()
+		_, waited := p.Wait()
+		return errors.Join(err, killed, waited, h.closeOurs())
+	}
+	return nil
+}

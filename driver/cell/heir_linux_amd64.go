@@ -1,0 +1,334 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"aether/host/cgroup"
+	"aether/host/confine"
+	"aether/host/inroot"
+	"aether/host/pty"
+	"aether/host/twin"
+	"aether/sandbox"
+)
+
+// heir is one process of a fork's child, while its descriptors are made: the
+// same numbers for the same kinds of things in the same state.
+type heir struct {
+	*estate
+	twin *confine.Twin
+}
+
+// rebirth makes everything that the process is given.
+func (h *heir) rebirth() (r confine.Rebirth, err error) {
+	place := h.twin.Place
+	if strings.HasSuffix(place.Dir, " (deleted)") {
+		return r, h.refuse("is in a directory that was removed")
+	}
+	if place.Root != "/" {
+		return r, h.refuse("has changed its root to " + place.Root)
+	}
+	r = confine.Rebirth{Dir: place.Dir, Terminal: -1, Group: cgroup.Attach{Into: -1}}
+	r.UID, r.GID, r.Groups = h.identity(place)
+	if r.Program, err = h.openPath(place.Program, os.O_RDONLY); err != nil {
+		r.Program = nil // it was removed; then there is nothing to show
+	} else {
+		h.theirs = append(h.theirs, r.Program)
+	}
+	if r.Mappings, err = h.mappings(); err != nil {
+		return r, err
+	}
+	for _, d := range h.twin.Descriptors {
+		f, err := h.make(d)
+		if err != nil {
+			return r, err
+		}
+		r.Descriptors = append(r.Descriptors, confine.Descriptor{Number: d.Number, File: f, CloseOnExec: d.CloseOnExec(), Locks: d.ProcessLocks()})
+		if d.Kind == twin.Poll {
+			r.Polls = append(r.Polls, pollOf(d))
+		}
+		if number, ok := terminalNumber(d.Target); ok && terminalDevice(number) == place.Terminal {
+			r.Terminal = d.Number
+		}
+	}
+	return r, nil
+}
+
+// mappings opens the files that the process has in its memory, shared.
+func (h *heir) mappings() (list []confine.Mapping, err error) {
+	for _, m := range h.twin.Mappings {
+		flags := os.O_RDONLY
+		if m.Writable {
+			flags = os.O_RDWR
+		}
+		var f *os.File
+		if m.Content != nil {
+			f, err = twin.Reopen(h.contents[m.Content], flags)
+		} else {
+			f, err = h.openPath(m.Path, flags)
+		}
+		if err != nil {
+			return nil, h.refuse(fmt.Sprintf("shares memory of %s at %x, which cannot be opened again: %v", m.Path, m.Start, err))
+		}
+		h.theirs = append(h.theirs, f)
+		list = append(list, confine.Mapping{File: f, Start: m.Start, Size: m.Size, Offset: m.Offset, Protection: m.Protection, Advice: m.Advice})
+	}
+	return list, nil
+}
+
+func (h *heir) refuse(what string) error { return h.twin.Refuse(what) }
+
+func pollOf(d twin.Descriptor) confine.Poll {
+	p := confine.Poll{Number: d.Number}
+	for _, w := range d.Watches {
+		p.Watches = append(p.Watches, confine.Watch{Number: int(w[0]), Events: uint32(w[1]), Data: uint64(w[2])})
+	}
+	return p
+}
+
+// make makes the file of a descriptor, once for all that stand for it.
+func (h *heir) make(d twin.Descriptor) (*os.File, error) {
+	if f := h.made[d.Object]; f != nil {
+		return f, nil
+	}
+	f, err := h.makeNew(d)
+	if err != nil {
+		return nil, err
+	}
+	h.made[d.Object] = f
+	h.theirs = append(h.theirs, f)
+	if err := d.TakeLocks(f); err != nil {
+		return nil, h.refuse(fmt.Sprintf("holds a lock on %s by descriptor %d that cannot be taken again: %v", d.Target, d.Number, err))
+	}
+	return f, d.SetNonblock(f)
+}
+
+func (h *heir) makeNew(d twin.Descriptor) (*os.File, error) {
+	if isTerminal(d) {
+		return h.makeTerminal(d)
+	}
+	switch d.Kind {
+	case twin.Pipe:
+		return h.makePipe(d)
+	case twin.File:
+		return h.makeFile(d)
+	case twin.Deleted, twin.Memory:
+		f, err := twin.Reopen(h.contents[d.Content], d.Flags)
+		if err != nil {
+			return nil, err
+		}
+		return f, seek(f, d.Position)
+	case twin.Virtual:
+		f := h.opened[d.Object]
+		return f, seek(f, d.Position)
+	case twin.Socket:
+		return h.sockets[d.Inode], nil
+	case twin.Other:
+		return nil, h.refuse(fmt.Sprintf("has descriptor %d open on %s", d.Number, d.Target))
+	}
+	return d.Remake()
+}
+
+func seek(f *os.File, position int64) error {
+	if position == 0 {
+		return nil
+	}
+	_, err := f.Seek(position, 0)
+	return err
+}
+
+// makeFile opens the child's own file of that path.
+func (h *heir) makeFile(d twin.Descriptor) (*os.File, error) {
+	f, err := h.openPath(d.Target, d.Flags)
+	if err != nil {
+		return nil, h.refuse(fmt.Sprintf("has descriptor %d open on %s, which cannot be opened again: %v", d.Number, d.Target, err))
+	}
+	if err := seek(f, d.Position); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// openPath opens a path of the child. What could do more than be opened is
+// refused: the path is the guest's.
+func (h *heir) openPath(path string, flags int) (*os.File, error) {
+	dir, err := h.child.cell.Root()
+	if err != nil {
+		return nil, err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	info, err := root.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode&os.ModeNamedPipe != 0 || strings.HasSuffix(path, "/ptmx") {
+		return nil, errors.ErrUnsupported
+	}
+	const kept = syscall.O_ACCMODE | syscall.O_APPEND | syscall.O_DIRECTORY | syscall.O_SYNC | syscall.O_DSYNC | syscall.O_NOATIME | pathOnly
+	return root.Open(path, flags&kept, 0)
+}
+
+const pathOnly = 0x200000 // O_PATH
+
+// makePipe makes a pipe for each of the source's. If this program reads or
+// writes the other end there, it does so here too.
+func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
+	ends, ok := h.pipes[d.Inode]
+	if !ok {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		ends = [2]*os.File{r, w}
+		h.pipes[d.Inode] = ends
+		if err := h.attach(d.Inode, ends); err != nil {
+			return nil, err
+		}
+	}
+	if len(d.Unread) > 0 && !h.filled[d.Inode] {
+		h.filled[d.Inode] = true
+		if err := h.refill(ends[1], d); err != nil {
+			return nil, err
+		}
+	}
+	end := ends[1]
+	if d.Flags&syscall.O_ACCMODE == syscall.O_RDONLY {
+		end = ends[0]
+	}
+	// Each open file has its own way of waiting.
+	f, err := twin.Reopen(end, d.Flags)
+	if err != nil {
+		return nil, err
+	}
+	return f, twin.SetCapacity(f, d.Capacity)
+}
+
+// attach finds out which end of a pipe is this program's, if one is. What the
+// processes get are copies.
+func (h *heir) attach(inode uint64, ends [2]*os.File) error {
+	h.theirs = append(h.theirs, ends[0], ends[1])
+	for _, s := range h.source.service.Streams() {
+		if s.Terminal {
+			continue
+		}
+		number, writes, err := twin.PipeEnd(s.File)
+		if errors.Is(err, os.ErrClosed) || err == nil && number != inode {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if writes {
+			h.ours[s.File] = ends[1]
+		} else {
+			h.ours[s.File] = ends[0]
+		}
+		return nil
+	}
+	return nil
+}
+
+// refill puts what had not been read into the pipe.
+func (h *heir) refill(to *os.File, d twin.Descriptor) error {
+	if err := twin.SetCapacity(to, d.Capacity); err != nil {
+		return err
+	}
+	n, err := twin.Fill(to, d.Unread)
+	if err == nil && n < len(d.Unread) {
+		err = h.refuse(fmt.Sprintf("has a pipe that holds more than fits a new one (%d of %d bytes)", n, len(d.Unread)))
+	}
+	return err
+}
+
+// controlling is a process's own terminal, whichever that is.
+const controlling = "/dev/tty"
+
+func isTerminal(d twin.Descriptor) bool {
+	_, ok := terminalNumber(d.Target)
+	return ok || d.Target == controlling
+}
+
+// makeTerminal opens a terminal of the child. It must never be by the name of
+// the controlling one, which here would be this program's.
+func (h *heir) makeTerminal(d twin.Descriptor) (*os.File, error) {
+	number, ok := terminalNumber(d.Target)
+	if !ok {
+		number = h.twin.Place.Terminal & 0xff // for there are fewer terminals
+		if terminalDevice(number) != h.twin.Place.Terminal {
+			return nil, h.refuse(fmt.Sprintf("has descriptor %d open on a terminal that it no longer has", d.Number))
+		}
+	}
+	if h.terminals[number] == nil {
+		slave, err := h.newTerminal(d, number)
+		if err != nil {
+			return nil, err
+		}
+		h.theirs = append(h.theirs, slave)
+		h.terminals[number] = slave
+	}
+	return twin.Reopen(h.terminals[number], d.Flags)
+}
+
+// newTerminal makes a terminal with the number and settings of the source's.
+func (h *heir) newTerminal(d twin.Descriptor, number int) (*os.File, error) {
+	for _, s := range h.source.service.Streams() {
+		if !s.Terminal {
+			continue
+		}
+		n, err := pty.Number(s.File)
+		if err != nil {
+			return nil, err
+		}
+		if n == number {
+			return h.terminalLike(s.File, number)
+		}
+	}
+	return nil, h.refuse(fmt.Sprintf("has descriptor %d open on %s, whose other end is in the cell", d.Number, d.Target))
+}
+
+func (h *heir) terminalLike(source *os.File, number int) (*os.File, error) {
+	const most = 256
+	var aside []*os.File
+	defer func() {
+		for _, f := range aside {
+			f.Close()
+		}
+	}()
+	for range most {
+		master, slave, err := backend{h.child}.OpenPTY()
+		if err != nil {
+			return nil, err
+		}
+		n, err := pty.Number(master)
+		if err == nil && n == number {
+			h.ours[source] = master
+			uid, gid := int(h.twin.Place.UID), int(h.twin.Place.GID)
+			return slave, errors.Join(pty.Copy(source, master), slave.Chown(uid, gid))
+		}
+		aside = append(aside, master, slave)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("terminal %d is taken", number)}
+}
+
+// terminalNumber reads /dev/pts/3.
+func terminalNumber(target string) (n int, ok bool) {
+	rest, found := strings.CutPrefix(target, "/dev/pts/")
+	if !found {
+		return 0, false
+	}
+	_, err := fmt.Sscanf(rest, "%d", &n)
+	return n, err == nil && fmt.Sprint(n) == rest
+}
+
+// terminalDevice is the number of a terminal's device, as the kernel writes it.
+func terminalDevice(number int) int {
+	const major = 136 // UNIX98_PTY_SLAVE_MAJOR
+	return (major+number>>8)<<8 | number&0xff
+}

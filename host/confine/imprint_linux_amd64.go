@@ -1,0 +1,115 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"aether/host/spawn"
+	"aether/host/twin"
+)
+
+// Imprint is what a cell was at one instant: a twin of each of its processes.
+type Imprint struct {
+	Twins []*Twin
+	// Pause is how long the cell was stopped for it, Copied how much memory was
+	// copied.
+	Pause  time.Duration
+	Copied uint64
+
+	kept   *twin.Kept // what the processes hold together
+	tracer *spawn.Thread
+}
+
+// Imprint takes an imprint of processes of the cell, by their numbers here, which
+// must be all that run in it. They are stopped meanwhile, and go on exactly as
+// they were whether or not it succeeds; during runs while they are. last is the
+// imprint that was taken before, or nil: it is used up, and if it is of the same
+// processes only what they have written since has to be copied.
+func (c *Cell) Imprint(pids []int, last *Imprint, during func() error) (_ *Imprint, err error) {
+	im := last
+	if im == nil || !slices.EqualFunc(im.Twins, pids, func(t *Twin, pid int) bool { return t.of == pid && !t.broken }) {
+		if err := last.Close(); err != nil {
+			return nil, err
+		}
+		if im, err = newImprint(c.host, pids); err != nil {
+			return nil, fmt.Errorf("confine: take an imprint: %w", err)
+		}
+	}
+	began := time.Now()
+	err = im.tracer.Do(func() error { return im.take(during) })
+	im.Pause = time.Since(began)
+	if err != nil {
+		return nil, fmt.Errorf("confine: take an imprint: %w", errors.Join(err, im.Close()))
+	}
+	return im, nil
+}
+
+// newImprint starts what becomes twins of processes, which may be running.
+func newImprint(h *Host, pids []int) (im *Imprint, err error) {
+	im = &Imprint{}
+	if im.tracer, err = spawn.NewThread(func() error { return nil }); err != nil {
+		return nil, err
+	}
+	for _, pid := range pids {
+		t, err := h.newTwin(pid, im.tracer)
+		if err != nil {
+			return nil, errors.Join(err, im.Close())
+		}
+		im.Twins = append(im.Twins, t)
+	}
+	return im, nil
+}
+
+// take stops the processes and does what has to be done meanwhile: first all that
+// may be refused, then the rest.
+func (im *Imprint) take(during func() error) (err error) {
+	defer func() { err = errors.Join(err, im.resume()) }()
+	if err := im.kept.Close(); err != nil {
+		return err
+	}
+	im.kept, im.Copied = twin.NewKept(), 0
+	for _, t := range im.Twins {
+		if t.paused, err = twin.Pause(t.of); err != nil {
+			return err
+		}
+	}
+	states := make([]*twin.State, len(im.Twins))
+	for i, t := range im.Twins {
+		if states[i], err = t.look(im.kept); err != nil {
+			return err
+		}
+	}
+	for i, t := range im.Twins {
+		if err := t.become(states[i]); err != nil {
+			return err
+		}
+		im.Copied += states[i].Copied()
+	}
+	return during()
+}
+
+func (im *Imprint) resume() error {
+	var errs []error
+	for _, t := range im.Twins {
+		if t.paused != nil {
+			errs = append(errs, t.paused.Resume())
+			t.paused = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close lets go of the imprint. What was made of it stays.
+func (im *Imprint) Close() error {
+	if im == nil {
+		return nil
+	}
+	var errs []error
+	for _, t := range im.Twins {
+		errs = append(errs, t.close())
+	}
+	im.tracer.Close()
+	return errors.Join(append(errs, im.kept.Close())...)
+}

@@ -1,0 +1,190 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+
+	"aether/host/spawn"
+	"aether/host/twin"
+
+	"golang.org/x/sys/unix"
+)
+
+// Twin is a process outside of all cells that holds the memory of one process of
+// a cell, as it was when it was taken. Children of the twin are born in other
+// cells and go on as that process: their pages are the twin's until they write.
+//
+// A process cannot be forked into another pid namespace than one within its own,
+// so no child of the process itself could be in a cell beside it. The twin can
+// have such children, for it is outside. It never runs anything but scripts of
+// this program's.
+type Twin struct {
+	// Descriptors and Place are what the process had besides memory, and where
+	// it was.
+	Descriptors []twin.Descriptor
+	Mappings    []twin.Mapping // memory that it shares
+	Place       twin.Place
+
+	host    *Host
+	of      int // the process, as numbered here
+	paused  *twin.Paused
+	state   *twin.State
+	tracker *twin.Tracker // nil where the kernel has none: then all is copied each time
+	script  *spawn.Shared
+	process *spawn.Process
+	ended   chan struct{} // closed when nobody uses the script for the process's end any more
+	socket  *os.File      // for descriptors, to the twin's standard input
+	tracer  *spawn.Thread
+
+	mu sync.Mutex // one child at a time is made
+	// broken says that the twin can have no more children.
+	broken bool
+}
+
+const (
+	twinSteps = 1 << 16
+	twinArena = 8 << 20
+	// scriptFd is where a twin has the script's memory.
+	scriptFd = 1
+	// passFd is where it takes descriptors from.
+	passFd = 0
+)
+
+// newTwin starts a process that can become the twin of another, which may be
+// running.
+func (h *Host) newTwin(of int, tracer *spawn.Thread) (t *Twin, err error) {
+	t = &Twin{host: h, of: of, tracer: tracer}
+	at, err := twin.FreeAddress(of, 2*(twinSteps*80+twinArena))
+	if err != nil {
+		return nil, err
+	}
+	if t.script, err = spawn.NewShared(twinSteps, twinArena, uintptr(at)); err != nil {
+		return nil, err
+	}
+	if err := t.start(); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
+}
+
+// start starts the process that will be the twin, and has it wait for scripts.
+func (t *Twin) start() error {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	t.socket = ours
+	clay, err := spawn.Clay()
+	if err != nil {
+		return err
+	}
+	s, err := t.host.script(0)
+	if err != nil {
+		return err
+	}
+	s.initFiles(t.host)
+	s.Call(unix.SYS_DUP3, theirs.Fd(), passFd, 0)
+	s.Call(unix.SYS_DUP3, t.script.File().Fd(), scriptFd, 0)
+	s.Call(unix.SYS_DUP3, clay.Fd(), initFd, unix.O_CLOEXEC)
+	s.executeInit()
+	var started spawn.Started
+	// Not on a thread that stands on a stage: the twin opens files by /proc. It
+	// dies with the tracer.
+	err = t.tracer.Do(func() (err error) {
+		started, err = s.Start(0, -1)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, s.Free())
+	}
+	if t.process, err = started.Await(); err != nil {
+		return errors.Join(err, started.Done())
+	}
+	t.ended = make(chan struct{})
+	go func() {
+		defer close(t.ended)
+		t.process.Wait() //nolint:errcheck // that it ended is all there is to know
+		t.script.Ended()
+	}()
+	return errors.Join(started.Done(), t.tracer.Do(func() error { return twin.Start(t.process.Pid(), scriptFd, t.script) }))
+}
+
+// cellFilters is how many system call filters a process of a cell is under.
+const cellFilters = 1
+
+// look reads what the process is made of, while it is paused.
+func (t *Twin) look(kept *twin.Kept) (state *twin.State, err error) {
+	if state, err = t.paused.Capture(cellFilters, t.state); err != nil {
+		return nil, err
+	}
+	if t.Place, err = t.paused.Place(); err != nil {
+		return nil, err
+	}
+	if t.Mappings, err = state.Mappings(kept); err != nil {
+		return nil, err
+	}
+	t.Descriptors, err = t.paused.Descriptors(kept)
+	return state, err
+}
+
+// become takes on the memory of the process, while it is paused.
+func (t *Twin) become(state *twin.State) error {
+	t.script.Rewind()
+	check, err := state.Become(t.script, t.process.Pid(), t.state)
+	if err != nil {
+		return err
+	}
+	t.script.Return()
+	if err := t.script.Run(); err != nil {
+		return err
+	}
+	t.track(state)
+	t.state = state
+	return check()
+}
+
+// track begins to notice what is written from now on. A kernel that cannot, or
+// does not let us, costs time only.
+func (t *Twin) track(state *twin.State) {
+	var err error
+	if t.state == nil {
+		t.tracker, err = state.Track()
+	}
+	if err == nil && t.tracker != nil {
+		err = t.tracker.Watch(state)
+	}
+	if err != nil {
+		t.tracker.Close()
+		t.tracker = nil
+	}
+}
+
+// close ends the twin. Its children go on.
+func (t *Twin) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.broken = true
+	var errs []error
+	if t.process != nil {
+		if err := t.process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, err)
+		}
+		_, err := t.process.Wait()
+		errs = append(errs, err)
+		<-t.ended
+	}
+	if t.socket != nil {
+		errs = append(errs, t.socket.Close())
+	}
+	errs = append(errs, t.tracker.Close())
+	return errors.Join(append(errs, t.script.Close())...)
+}
+
+// Refuse says that the process is or has something that cannot be carried over.
+func (t *Twin) Refuse(what string) error { return t.state.Refuse(what) }
+
+// Tid is the number of the process in its cell.
+func (t *Twin) Tid() int { return t.state.Tid() }

@@ -1,0 +1,277 @@
+package ptrace
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Requests and register sets that golang.org/x/sys/unix does not name, or not
+// for every system.
+const (
+	getRSeq      = 0x420f
+	getSigMask   = 0x420a
+	setSigMask   = 0x420b
+	xstate       = 0x202 // NT_X86_XSTATE
+	maxXState    = 16 << 10
+	eventStop    = 128 // PTRACE_EVENT_STOP
+	sigsetSize   = 8
+	trapped      = 4 // CLD_TRAPPED
+	stopPatience = time.Second
+)
+
+// Thread is a thread that this one traces.
+type Thread struct {
+	TID int
+	// Signal is one that was about to be delivered when the thread stopped. It is
+	// delivered when the thread goes on.
+	Signal syscall.Signal
+	// Stopped says that its whole process was stopped already (SIGSTOP), as it
+	// will be when the thread goes on.
+	Stopped bool
+}
+
+// Registers are the general ones.
+type Registers = unix.PtraceRegs
+
+// RSeq is a thread's registration for restartable sequences.
+type RSeq struct {
+	Pointer   uint64
+	Size      uint32
+	Signature uint32
+	Flags     uint32
+	_         uint32
+}
+
+// ErrGone is the failure of a thread that has ended.
+var ErrGone = fmt.Errorf("ptrace: the thread has ended: %w", unix.ESRCH)
+
+// ErrStuck is the failure of a thread that did not stop in time: it waits in the
+// kernel for something that is not to be interrupted.
+var ErrStuck = fmt.Errorf("ptrace: the thread does not stop: %w", unix.EBUSY)
+
+func request(req, tid int, addr uintptr, data unsafe.Pointer) error {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, uintptr(req), uintptr(tid), addr, uintptr(data), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func number(req, tid int, data uintptr) error {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, uintptr(req), uintptr(tid), 0, data, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Seize begins to trace a thread and asks it to stop; Await must follow.
+func Seize(tid int) (*Thread, error) {
+	if err := number(unix.PTRACE_SEIZE, tid, 0); err != nil {
+		return nil, fmt.Errorf("ptrace: seize %d: %w", tid, err)
+	}
+	if err := number(unix.PTRACE_INTERRUPT, tid, 0); err != nil {
+		return nil, fmt.Errorf("ptrace: interrupt %d: %w", tid, err)
+	}
+	return &Thread{TID: tid}, nil
+}
+
+// Await waits until the thread has stopped.
+func (t *Thread) Await() error {
+	status, err := t.wait()
+	if err != nil {
+		return err
+	}
+	switch status >> 8 {
+	case 0: // a signal that is about to be delivered
+		t.Signal = syscall.Signal(status)
+	case eventStop:
+		t.Stopped = syscall.Signal(status&0xff) != unix.SIGTRAP
+	}
+	return nil
+}
+
+// wait waits for a stop and gives its signal, with the event above it. Nearly
+// always the thread stops at once; if not, another thread waits for it, for this
+// one must be able to give up.
+func (t *Thread) wait() (int, error) {
+	const tries = 256
+	for range tries {
+		if status, ok, err := t.poll(); ok || err != nil {
+			return status, err
+		}
+		runtime.Gosched()
+		syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		t.block()
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(stopPatience):
+		return 0, ErrStuck
+	}
+	status, ok, err := t.poll()
+	if err == nil && !ok {
+		err = ErrStuck
+	}
+	return status, err
+}
+
+// childInfo is the part of siginfo_t that waitid fills.
+type childInfo struct {
+	signo, errno, code int32
+	_                  int32
+	pid                int32
+	uid                uint32
+	status             int32
+	_                  [100]byte
+}
+
+// poll takes a stop, if there is one. The end of a thread is left for those to
+// see who wait for it.
+func (t *Thread) poll() (status int, ok bool, err error) {
+	var info childInfo
+	if err := t.waitid(&info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WNOHANG); err != nil {
+		return 0, false, err
+	}
+	switch {
+	case info.pid == 0:
+		return 0, false, nil
+	case info.code != trapped:
+		return 0, false, ErrGone
+	}
+	info = childInfo{}
+	err = t.waitid(&info, unix.WSTOPPED|unix.WNOHANG)
+	return int(info.status), info.pid != 0, err
+}
+
+func (t *Thread) block() {
+	var info childInfo
+	_ = t.waitid(&info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT) // poll finds out the same
+}
+
+func (t *Thread) waitid(info *childInfo, options int) error {
+	for {
+		_, _, errno := syscall.Syscall6(unix.SYS_WAITID, unix.P_PID, uintptr(t.TID), uintptr(unsafe.Pointer(info)),
+			uintptr(options|unix.WALL), 0, 0)
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		case unix.ECHILD:
+			return ErrGone
+		default:
+			return fmt.Errorf("ptrace: waitid %d: %w", t.TID, errno)
+		}
+	}
+}
+
+// Registers reads the general registers.
+func (t *Thread) Registers() (r Registers, err error) {
+	err = request(unix.PTRACE_GETREGS, t.TID, 0, unsafe.Pointer(&r))
+	return r, err
+}
+
+// SetRegisters writes them.
+func (t *Thread) SetRegisters(r *Registers) error {
+	return request(unix.PTRACE_SETREGS, t.TID, 0, unsafe.Pointer(r))
+}
+
+// Extended reads the floating point and vector registers.
+func (t *Thread) Extended() ([]byte, error) {
+	buf := make([]byte, maxXState)
+	vec := unix.Iovec{Base: &buf[0], Len: maxXState}
+	err := request(unix.PTRACE_GETREGSET, t.TID, xstate, unsafe.Pointer(&vec))
+	return buf[:vec.Len], err
+}
+
+// SetExtended writes them.
+func (t *Thread) SetExtended(state []byte) error {
+	vec := unix.Iovec{Base: &state[0], Len: uint64(len(state))}
+	return request(unix.PTRACE_SETREGSET, t.TID, xstate, unsafe.Pointer(&vec))
+}
+
+// SignalMask reads which signals are blocked.
+func (t *Thread) SignalMask() (mask uint64, err error) {
+	err = request(getSigMask, t.TID, sigsetSize, unsafe.Pointer(&mask))
+	return mask, err
+}
+
+// SetSignalMask sets it.
+func (t *Thread) SetSignalMask(mask uint64) error {
+	return request(setSigMask, t.TID, sigsetSize, unsafe.Pointer(&mask))
+}
+
+// RSeq reads the registration for restartable sequences.
+func (t *Thread) RSeq() (r RSeq, err error) {
+	err = request(getRSeq, t.TID, unsafe.Sizeof(r), unsafe.Pointer(&r))
+	return r, err
+}
+
+// Call has the stopped thread make one system call, by the syscall instruction
+// at site. Its registers are changed: the caller sets them again. All of its
+// signals should be blocked.
+func (t *Thread) Call(base *Registers, site uint64, nr uintptr, args ...uint64) (int64, error) {
+	r := *base
+	var a [6]uint64
+	copy(a[:], args)
+	r.Rip, r.Rax, r.Orig_rax = site, uint64(nr), ^uint64(0)
+	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = a[0], a[1], a[2], a[3], a[4], a[5]
+	if err := t.SetRegisters(&r); err != nil {
+		return 0, fmt.Errorf("ptrace: set registers: %w", err)
+	}
+	for {
+		if err := number(unix.PTRACE_SINGLESTEP, t.TID, 0); err != nil {
+			return 0, fmt.Errorf("ptrace: step: %w", err)
+		}
+		status, err := t.wait()
+		if err != nil {
+			return 0, err
+		}
+		if status>>8 == eventStop {
+			continue // a request to stop from before
+		}
+		if status == int(unix.SIGTRAP) {
+			break
+		}
+		return 0, fmt.Errorf("ptrace: system call %d met signal %d", nr, status&0xff)
+	}
+	r, err := t.Registers()
+	return int64(r.Rax), err
+}
+
+// Detach lets the thread go on.
+func (t *Thread) Detach() error { return number(unix.PTRACE_DETACH, t.TID, uintptr(t.Signal)) }
+
+// RestartCall makes the registers of a thread that was stopped within a system
+// call such that whoever gets them makes the call again, from its beginning.
+func RestartCall(r *Registers) {
+	// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK
+	switch result := int64(r.Rax); {
+	case int64(r.Orig_rax) < 0:
+	case result == -512, result == -513, result == -514, result == -516:
+		r.Rax = r.Orig_rax
+		r.Rip -= 2
+	}
+	r.Orig_rax = ^uint64(0)
+}
+
+// SuspendFilters has the thread's system calls not be filtered, or filtered
+// again. It takes root; the kernel filters again by itself when the thread is
+// let go.
+func (t *Thread) SuspendFilters(suspend bool) error {
+	const suspendSeccomp = 1 << 21 // PTRACE_O_SUSPEND_SECCOMP
+	var options uintptr
+	if suspend {
+		options = suspendSeccomp
+	}
+	return number(unix.PTRACE_SETOPTIONS, t.TID, options)
+}

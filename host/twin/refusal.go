@@ -1,0 +1,17 @@
+package twin
+
+import (
+	"fmt"
+
+	"aether/sandbox"
+)
+
+// refuse says that a process holds something that cannot be carried over.
+func refuse(pid int, name, what string, retry bool) error {
+	remedy := "an engine that forks whole machines can"
+	if retry {
+		remedy = "try again in a moment"
+	}
+	return &sandbox.Error{Class: sandbox.Conflict, Op: "fork", Retry: retry, Remedy: remedy,
+		Reason: fmt.Sprintf("process %d (%s) %s", pid, name, what)}
+}

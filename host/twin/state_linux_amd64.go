@@ -1,0 +1,252 @@
+package twin
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// userEnd is where a process's own addresses end.
+const userEnd = 1<<47 - pageSize
+
+// State is everything that a paused process is, but its descriptors and files.
+type State struct {
+	*Paused
+	answers
+	threads []*thread // also when the process has gone on
+	text    []byte    // what areas were read from
+	areas   []Area
+	shared  []Area // those that children map anew, apart from the others
+
+	own     []run // pages that are the process's alone
+	written []run // those of them that were written since a tracker noticed last
+	copied  uint64
+
+	layout      [11]uint64 // as prctl_mm_map has them
+	auxv        []byte
+	umask       uint64
+	personality uint64
+	limits      [unixLimits]unix.Rlimit
+}
+
+const unixLimits = 16 // RLIM_NLIMITS
+
+// Capture reads the state of the process, which stays paused. filters is how
+// many system call filters the process is under if it has added none; was is
+// what was captured of it before, or nil.
+func (p *Paused) Capture(filters int, was *State) (*State, error) {
+	s := &State{Paused: p, threads: p.threads}
+	for _, step := range []func() error{
+		func() error { return s.readAreas(was) },
+		func() error { return s.check(filters) },
+		func() error { return s.readLayout(was) },
+		s.readLimits,
+		s.ask,
+		s.readPages,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// readPages finds the pages that are to be copied, all in areas of the process's
+// own. Pages that are to be empty in children are left out.
+func (s *State) readPages() error {
+	own, written, err := ownPages(s.PID, s.areas)
+	if err != nil {
+		return err
+	}
+	var wanted []run
+	for _, a := range s.areas {
+		if !special(a) && !a.Shared && !a.has("wf") {
+			wanted = append(wanted, run{a.Start, a.End})
+		}
+	}
+	s.own, s.written = both(own, wanted), both(written, wanted)
+	return nil
+}
+
+// Copied is how much memory the twin has copied from the process.
+func (s *State) Copied() uint64 { return s.copied }
+
+func (s *State) ask() (err error) {
+	s.answers, err = s.Paused.ask(s.areas)
+	return err
+}
+
+// readAreas reads the mappings. Their flags are slow to read, and are those of
+// before if the mappings are.
+func (s *State) readAreas(was *State) (err error) {
+	if s.text, err = os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.PID)); err != nil {
+		return err
+	}
+	if was != nil && bytes.Equal(s.text, was.text) {
+		s.areas, s.shared = was.areas, was.shared
+		return nil
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", s.PID))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.areas, err = parseAreas(f)
+	s.splitShared()
+	return err
+}
+
+// refuse says what of the process cannot be carried over.
+func (s *State) refuse(retry bool, format string, args ...any) error {
+	return refuse(s.Inside, s.Name, fmt.Sprintf(format, args...), retry)
+}
+
+// check refuses what could not be carried over.
+func (s *State) check(filters int) error {
+	switch state, _, _ := strings.Cut(s.status["State"], " "); state {
+	case "Z", "X":
+		return s.refuse(true, "has ended")
+	}
+	if n, err := s.status.number("Seccomp_filters", 10); err != nil || int(n) > filters {
+		return s.refuse(false, "has added system call filters of its own (%s)", s.status["Seccomp_filters"])
+	}
+	for _, t := range s.threads {
+		if t.Stopped {
+			return s.refuse(false, "is stopped")
+		}
+		if t.Signal != 0 {
+			return s.refuse(true, "is being sent signal %d", t.Signal)
+		}
+		if t.pending != 0 {
+			return s.refuse(true, "has signals pending for thread %d (%x)", t.inside, t.pending)
+		}
+	}
+	if pending, err := s.status.number("ShdPnd", 16); err != nil || pending != 0 {
+		return s.refuse(true, "has signals pending (%s)", s.status["ShdPnd"])
+	}
+	if timers, err := os.ReadFile(fmt.Sprintf("/proc/%d/timers", s.PID)); err == nil && len(timers) > 0 {
+		return s.refuse(true, "has POSIX timers (timer_create)")
+	}
+	for _, a := range slices.Concat(s.areas, s.shared) {
+		if err := s.checkArea(a); err != nil {
+			return err
+		}
+	}
+	return s.checkPaths()
+}
+
+func (s *State) checkArea(a Area) error {
+	switch {
+	case special(a):
+		return nil
+	case strings.HasPrefix(a.Name, "/[aio]"):
+		return s.refuse(false, "has asynchronous I/O set up (io_setup)")
+	case a.Name == "anon_inode:[io_uring]":
+		return s.refuse(false, "has an io_uring")
+	case a.has("ht"):
+		return s.refuse(false, "uses huge pages of hugetlbfs at %x", a.Start)
+	case a.has("pf"), a.has("io"):
+		return s.refuse(false, "maps a device at %x", a.Start)
+	case a.has("um"), a.has("ui"): // not "uw": a Tracker
+		return s.refuse(false, "has a userfaultfd at %x", a.Start)
+	case a.has("ss"):
+		return s.refuse(false, "has a shadow stack")
+	}
+	return nil
+}
+
+// readLayout reads where the program's parts are.
+func (s *State) readLayout(was *State) error {
+	if was != nil {
+		// It takes privileges, or another program, to change.
+		s.layout, s.auxv = was.layout, was.auxv
+		return s.readHabits()
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
+	if err != nil {
+		return err
+	}
+	// The name, in parentheses, may hold anything.
+	after := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const first = 3 // the number of the field that is after[0]
+	for i, field := range []int{26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51} {
+		if field == 0 {
+			continue // brk: the process is asked
+		}
+		if field-first >= len(after) {
+			return fmt.Errorf("twin: stat has %d fields", len(after))
+		}
+		if s.layout[i], err = strconv.ParseUint(after[field-first], 10, 64); err != nil {
+			return err
+		}
+	}
+	if s.auxv, err = os.ReadFile(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
+		return err
+	}
+	return s.readHabits()
+}
+
+// readHabits reads what a process may change of itself at any time.
+func (s *State) readHabits() error {
+	personality, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", s.PID))
+	if err != nil {
+		return err
+	}
+	if s.personality, err = strconv.ParseUint(strings.TrimSpace(string(personality)), 16, 64); err != nil {
+		return err
+	}
+	s.umask, err = s.status.number("Umask", 8)
+	return err
+}
+
+func (s *State) readLimits() error {
+	for i := range s.limits {
+		if err := unix.Prlimit(s.PID, i, nil, &s.limits[i]); err != nil {
+			return os.NewSyscallError("prlimit", err)
+		}
+	}
+	return nil
+}
+
+// FreeAddress finds room for so many bytes where a process has nothing, and
+// where its twin will have nothing either. The process may be running.
+func FreeAddress(pid int, size uint64) (uint64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	areas, err := parseAreas(f)
+	if err != nil {
+		return 0, err
+	}
+	return gap(areas, size)
+}
+
+// gap finds room in the middle of the addresses, far from where programs, their
+// heaps, libraries and stacks are put.
+func gap(areas []Area, size uint64) (uint64, error) {
+	const margin = 1 << 30
+	at := uint64(1 << 44)
+	for _, a := range areas {
+		if a.End <= at {
+			continue
+		}
+		if a.Start >= at+size+margin {
+			break
+		}
+		at = (a.End + margin) &^ (margin - 1)
+	}
+	if at+size+margin > userEnd {
+		return 0, fmt.Errorf("twin: no room of %d bytes among the addresses", size)
+	}
+	return at, nil
+}
+
+// Refuse says that the process is or has something that cannot be carried over.
+func (s *State) Refuse(what string) error { return s.refuse(false, "%s", what) }

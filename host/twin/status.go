@@ -1,0 +1,61 @@
+package twin
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// status is what /proc/PID/status says of a process or thread.
+type status map[string]string
+
+func readStatus(path string) (status, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseStatus(string(text)), nil
+}
+
+func parseStatus(text string) status {
+	s := status{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			s[name] = strings.TrimSpace(value)
+		}
+	}
+	return s
+}
+
+// number reads a field in a base.
+func (s status) number(name string, base int) (uint64, error) {
+	text, _, _ := strings.Cut(s[name], " ")
+	n, err := strconv.ParseUint(text, base, 64)
+	if err != nil {
+		return 0, fmt.Errorf("twin: status has %s %.40q", name, s[name])
+	}
+	return n, nil
+}
+
+// inside is the number in the innermost pid namespace.
+func (s status) inside() (int, error) {
+	numbers := strings.Fields(s["NSpid"])
+	if len(numbers) == 0 {
+		return 0, fmt.Errorf("twin: status has no NSpid")
+	}
+	return strconv.Atoi(numbers[len(numbers)-1])
+}
+
+// parseSession reads a process's session and the number of its terminal's device.
+func parseSession(stat string) (session, terminal int, err error) {
+	after := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const sessionField, terminalField = 3, 4
+	if len(after) <= terminalField {
+		return 0, 0, fmt.Errorf("twin: stat has %d fields", len(after))
+	}
+	if session, err = strconv.Atoi(after[sessionField]); err == nil {
+		terminal, err = strconv.Atoi(after[terminalField])
+	}
+	return session, terminal, err
+}
