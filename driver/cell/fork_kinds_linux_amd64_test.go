@@ -1,11 +1,16 @@
 package cell_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
+	"aether/guest"
 	"aether/sandbox"
 )
 
@@ -262,6 +267,70 @@ fired = threading.Event()
 signal.signal(signal.SIGALRM, lambda *_: fired.set()); signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)`, `
 fired.clear()
 return fired.wait(5)`, "True"},
+	{"pending signals", `
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, 40])
+os.kill(os.getpid(), signal.SIGUSR1)
+libc.sigqueue(os.getpid(), 40, ctypes.c_void_p(7)); libc.sigqueue(os.getpid(), 40, ctypes.c_void_p(8))
+signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)`, `
+got = []
+while True:
+    s = signal.sigtimedwait([signal.SIGUSR1, 40], 0)
+    if s is None: return got
+    got.append((s.si_signo, s.si_code, s.si_pid == os.getpid()))`, "[(10, 0, True), (10, 0, True), (40, -1, True), (40, -1, True)]"},
+	{"pending signal of a thread", `
+got, go = [], threading.Event()
+def work():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+    ready.set(); go.wait()
+    got.append(signal.sigtimedwait([signal.SIGUSR1], 0) is not None)
+ready = threading.Event(); t = threading.Thread(target=work); t.start(); ready.wait()`, `
+go.set(); t.join()
+return got`, "[True]"},
+	{"timer (timer_create)", `
+signal.pthread_sigmask(signal.SIG_BLOCK, [40])
+def create(value):
+    i = ctypes.c_int(); call(libc.syscall(222, 1, struct.pack("Qii48x", value, 40, 0), ctypes.byref(i))); return i.value
+ids = [create(7), create(8), create(9)]
+call(libc.syscall(226, ids[1]))
+call(libc.syscall(223, ids[0], 0, struct.pack("qqqq", 0, 0, 600, 0), None))
+call(libc.syscall(223, ids[2], 0, struct.pack("qqqq", 0, 0, 0, 50000000), None))`, `
+fired = signal.sigtimedwait([40], 5)
+now = ctypes.create_string_buffer(32)
+call(libc.syscall(224, ids[0], now))
+return ids, fired.si_signo, fired.si_code, 590 < struct.unpack("qqqq", now.raw)[2] <= 600, libc.syscall(226, ids[1])`, "([0, 1, 2], 40, -2, True, -1)"},
+	{"niceness, policy and processors", `
+os.nice(5); os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); cpu = sorted(os.sched_getaffinity(0))[-1]; os.sched_setaffinity(0, [cpu])`, `
+return os.nice(0), os.sched_getscheduler(0) == os.SCHED_BATCH, os.sched_getaffinity(0) == {cpu}`, "(5, True, True)"},
+	{"not to be dumped, adopting orphans", `libc.prctl(4, 0); libc.prctl(36, 1)`, `
+now = ctypes.c_int(); libc.prctl(37, ctypes.byref(now))
+return libc.prctl(3), now.value`, "(0, 1)"},
+	{"few descriptors allowed", `
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))`, `return resource.getrlimit(resource.RLIMIT_NOFILE)`, "(6, 6)"},
+	{"high descriptor", `
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+r, w = os.pipe(); os.dup2(w, 3000); os.close(w)`, `
+os.write(3000, b"x")
+return os.read(r, 1)`, "b'x'"},
+	{"robust mutex", `
+size = 40; m = ctypes.create_string_buffer(size); a = ctypes.create_string_buffer(8)
+pthread = ctypes.CDLL("libpthread.so.0")
+pthread.pthread_mutexattr_init(a); pthread.pthread_mutexattr_setrobust(a, 1); pthread.pthread_mutex_init(m, a)
+held, end = threading.Event(), threading.Event()
+def work(): pthread.pthread_mutex_lock(m); held.set(); end.wait()
+t = threading.Thread(target=work); t.start(); held.wait()`, `
+end.set(); t.join()
+return pthread.pthread_mutex_lock(m)`, "130"},
+	{"files of the kernel show no more than before", `f = os.open("/proc/kallsyms", os.O_RDONLY)`, `
+return os.pread(f, 16, 0) in (b"", b"0" * 16)`, "True"},
+	{"huge pages that the kernel chose", `
+a = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); a.madvise(14); a[:] = b"h" * (8 << 20)`, `
+return a[:] == b"h" * (8 << 20)`, "True"},
+	{"no io_uring", `p = ctypes.create_string_buffer(256)`, `
+return libc.syscall(425, 8, p), ctypes.get_errno()`, "(-1, 1)"},
+	{"no landlock of its own", ``, `return libc.syscall(444, None, 0, 1), ctypes.get_errno()`, "(-1, 38)"},
 	{"threads", `
 todo, done = __import__("queue").Queue(), __import__("queue").Queue()
 def work():
@@ -321,6 +390,20 @@ u.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("224.
 i = call(libc.shmget(0, 4096, 0o1600)); libc.shmat.restype = ctypes.c_void_p; at = libc.shmat(i, None, 0)`, "System V", false},
 	{"asynchronous I/O", `
 ctx = ctypes.c_ulong(0); call(libc.syscall(206, 8, ctypes.byref(ctx)))`, "io_setup", false},
+	{"huge pages of hugetlbfs", `
+try: h = os.memfd_create("huge", os.MFD_HUGETLB)
+except OSError: pass
+else: os.ftruncate(h, 2 << 20)`, "hugetlbfs", false},
+	{"vfork whose child has not executed", `
+code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+code.write(bytes.fromhex("b83a0000000f0585c07507b8220000000f05c3"))
+at = ctypes.addressof(ctypes.c_char.from_buffer(code))
+threading.Thread(target=ctypes.CFUNCTYPE(None)(at), daemon=True).start()
+while not open("/proc/self/task/%d/children" % threading.enumerate()[-1].native_id).read(): time.sleep(0.01)`, "", true},
+	{"tracing another process", `
+child = os.fork()
+if child == 0: signal.pause()
+libc.ptrace(16, child, None, None)`, "", false},
 	{"named pipe", `
 os.mkfifo("/tmp/fifo"); f = os.open("/tmp/fifo", os.O_RDWR)`, "named pipe", false},
 	{"inotify", `i = call(libc.inotify_init())`, "inotify", false},
@@ -365,5 +448,146 @@ func TestForkRefuses(t *testing.T) {
 			python.say(t, "?")
 			python.hear(t, "lives")
 		})
+	}
+}
+
+// TestForkOfProcessesThatShare forks two commands that share memory, a pipe and a
+// connection, which one has sent the other.
+func TestForkOfProcessesThatShare(t *testing.T) {
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	first := converse(t, source, 0, "python3", "-c", kind{before: `
+memory = os.memfd_create("both"); os.ftruncate(memory, 4096); shared = mmap.mmap(memory, 4096)
+r, w = os.pipe(); f = os.open("/tmp/both", os.O_RDWR | os.O_CREAT); os.write(f, b"abcdef"); os.lseek(f, 0, 0)
+l = socket.socket(socket.AF_UNIX); l.bind("/tmp/meet"); l.listen()
+threading.Thread(target=lambda: globals().update(peer=l.accept()[0]) or socket.send_fds(peer, [b"x"], [memory, r, f])).start()`, answer: `
+shared[0:4] = b"held"; os.write(w, b"piped"); peer.send(b"sent"); os.read(f, 2)
+return "done"`}.program())
+	first.hear(t, "primed")
+	second := converse(t, source, 0, "python3", "-c", kind{before: `
+c = socket.socket(socket.AF_UNIX); c.connect("/tmp/meet")
+_, (memory, r, f), _, _ = socket.recv_fds(c, 1, 3)
+shared = mmap.mmap(memory, 4096)`, answer: `
+return shared[0:4], os.read(r, 9), c.recv(9), os.read(f, 2)`}.program())
+	second.hear(t, "primed")
+	children := fork(t, source, 2)
+	for _, instance := range []sandbox.Instance{children[0], fork(t, children[1], 1)[0], source} {
+		a, b := first, second
+		if instance != source {
+			a, b = converse(t, instance, first.pid), converse(t, instance, second.pid)
+		}
+		a.say(t, "?")
+		a.hear(t, "done")
+		b.say(t, "?")
+		b.hear(t, "(b'held', b'piped', b'sent', b'cd')")
+	}
+}
+
+// TestForkOfAStoppedProcess has the child's be stopped, too.
+func TestForkOfAStoppedProcess(t *testing.T) {
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	python := converse(t, source, 0, "python3", "-c", kind{before: `
+threading.Thread(target=threading.Event().wait, daemon=True).start()`, answer: `
+os.kill(os.getpid(), signal.SIGSTOP)
+return "continued"`}.program())
+	python.hear(t, "primed")
+	python.say(t, "?")
+	state := fmt.Sprintf("sed 's/.*) //;s/ .*//' /proc/%d/stat", python.pid)
+	if !eventually(5*time.Second, func() bool { return sh(t, source, state) == "T" }) {
+		t.Fatal("it does not stop")
+	}
+	child := fork(t, source, 1)[0]
+	for _, instance := range []sandbox.Instance{child, source} {
+		if got := sh(t, instance, state); got != "T" {
+			t.Errorf("it is in the state %q", got)
+		}
+		c := python
+		if instance != source {
+			c = converse(t, instance, python.pid)
+		}
+		sh(t, instance, fmt.Sprintf("kill -CONT %d", python.pid))
+		c.hear(t, "continued")
+	}
+}
+
+// TestForkedSocketsAreTheChilds sends from sockets of a child to names of the
+// host's net namespace, where they do not belong.
+func TestForkedSocketsAreTheChilds(t *testing.T) {
+	name := fmt.Sprintf("\x00aether-test-%d", time.Now().UnixNano())
+	host, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: "@" + name[1:], Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	python := converse(t, source, 0, "python3", "-c", kind{before: `
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+u = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+i = socket.socket()
+def attempt(f):
+    try: f(); return "reached"
+    except OSError as e: return e.strerror`, answer: fmt.Sprintf(`
+name = "\0%s"
+return attempt(lambda: u.sendto(b"x", name)), attempt(lambda: b.connect(name))`, name[1:])}.program())
+	python.hear(t, "primed")
+	child := converse(t, fork(t, source, 1)[0], python.pid)
+	child.say(t, "?")
+	line, err := child.lines.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "('Connection refused', 'Connection refused')") {
+		t.Errorf("it says %q, %v", line, err)
+	}
+}
+
+// converseOnTerminal is converse for a command on a terminal, or connects to one.
+func converseOnTerminal(t *testing.T, instance sandbox.Instance, pid int, command ...string) *conversation {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	cmd := guest.Cmd{Stdin: inR, Stdout: outW, Terminal: &guest.Size{Cols: 91, Rows: 17}}
+	var running *guest.Running
+	var err error
+	if pid == 0 {
+		cmd.Path, cmd.Args = command[0], command[1:]
+		running, err = client(t, instance).Start(t.Context(), cmd)
+	} else {
+		running, err = client(t, instance).Connect(t.Context(), pid, cmd)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, err := running.Wait()
+		outW.CloseWithError(err)
+	}()
+	t.Cleanup(func() { inW.Close(); outR.Close(); running.Close() })
+	return &conversation{inW, bufio.NewReader(outR), running.Pid()}
+}
+
+// TestForkOfATerminal forks a program that reads from its terminal, and has it
+// open once more by the name that every process has for its own. In a child that
+// must not be the terminal of this program.
+func TestForkOfATerminal(t *testing.T) {
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	k := kind{before: `
+import termios
+settings = termios.tcgetattr(0); settings[3] &= ~termios.ECHO; settings[1] &= ~termios.OPOST; termios.tcsetattr(0, termios.TCSANOW, settings)
+own = os.open("/dev/tty", os.O_RDWR)`, answer: `
+os.write(own, b"by its own name\n")
+return os.ttyname(0), os.get_terminal_size(), os.isatty(own), os.tcgetpgrp(0) == os.getpgrp()`}
+	python := converseOnTerminal(t, source, 0, "python3", "-c", k.program())
+	python.hear(t, "primed")
+	child := fork(t, source, 1)[0]
+	grandchild := fork(t, child, 1)[0]
+	for _, instance := range []sandbox.Instance{grandchild, child, source} {
+		c := python
+		if instance != source {
+			c = converseOnTerminal(t, instance, python.pid)
+		}
+		c.say(t, "?")
+		c.hear(t, "by its own name")
+		c.hear(t, "('/dev/pts/0', os.terminal_size(columns=91, lines=17), True, True)")
 	}
 }

@@ -118,16 +118,12 @@ func (i *instance) fork(ctx context.Context, children []*instance) error {
 	if len(children) == 0 {
 		return nil
 	}
-	running, err := i.running()
+	commands, all, err := i.running()
 	if err != nil {
 		return err
 	}
-	var pids []int
-	for _, p := range running {
-		pids = append(pids, p.Process.Pid())
-	}
 	first := children[0]
-	imprint, err := i.takeImprint(ctx, pids, first)
+	imprint, err := i.takeImprint(ctx, all, first)
 	if err != nil {
 		return err
 	}
@@ -138,7 +134,7 @@ func (i *instance) fork(ctx context.Context, children []*instance) error {
 		}
 	}
 	for _, child := range children {
-		if err := errors.Join(ctx.Err(), child.raise(i, running, imprint)); err != nil {
+		if err := errors.Join(ctx.Err(), child.raise(i, commands, imprint)); err != nil {
 			return errors.Join(err, imprint.Close())
 		}
 	}
@@ -148,7 +144,7 @@ func (i *instance) fork(ctx context.Context, children []*instance) error {
 // takeImprint takes an imprint of the cell, and brings its files into the first
 // child. A cell that has been paused since the last imprint is still what it was
 // then.
-func (i *instance) takeImprint(ctx context.Context, pids []int, first *instance) (*confine.Imprint, error) {
+func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first *instance) (*confine.Imprint, error) {
 	last, current := i.imprint.take()
 	files := func() error { return first.cell.TakeWrites(ctx, i.cell) }
 	if current {
@@ -158,7 +154,7 @@ func (i *instance) takeImprint(ctx context.Context, pids []int, first *instance)
 		}
 		return last, nil
 	}
-	imprint, err := i.imprintRunning(ctx, pids, last, files)
+	imprint, err := i.imprintRunning(ctx, all, last, files)
 	if err == nil {
 		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
 	}
@@ -167,14 +163,14 @@ func (i *instance) takeImprint(ctx context.Context, pids []int, first *instance)
 
 // imprintRunning takes an imprint of processes that can be stopped: those of a
 // paused cell are let go for it, and are paused again before they run.
-func (i *instance) imprintRunning(ctx context.Context, pids []int, last *confine.Imprint, files func() error) (*confine.Imprint, error) {
+func (i *instance) imprintRunning(ctx context.Context, all []confine.Running, last *confine.Imprint, files func() error) (*confine.Imprint, error) {
 	if !i.isPaused() {
-		return i.cell.Imprint(pids, last, files)
+		return i.cell.Imprint(all, last, files)
 	}
 	if err := i.group.Thaw(); err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
-	imprint, err := i.cell.Imprint(pids, last, func() error { return errors.Join(files(), i.pauseAgain(ctx)) })
+	imprint, err := i.cell.Imprint(all, last, func() error { return errors.Join(files(), i.pauseAgain(ctx)) })
 	if err != nil {
 		return nil, errors.Join(err, i.pauseAgain(context.WithoutCancel(ctx)))
 	}
@@ -182,16 +178,20 @@ func (i *instance) imprintRunning(ctx context.Context, pids []int, last *confine
 }
 
 // raise has the child's processes go on as the source's.
-func (child *instance) raise(source *instance, running []*process, imprint *confine.Imprint) error {
+func (child *instance) raise(source *instance, commands []*process, imprint *confine.Imprint) error {
 	estate, err := newEstate(source, child, imprint.Twins)
 	if err != nil {
 		return err
 	}
 	defer estate.closeTheirs()
-	for n, twin := range imprint.Twins {
-		if err := child.raiseOne(estate, running[n], twin); err != nil {
+	for _, twin := range imprint.Twins {
+		if twin.Parent != nil {
+			continue
+		}
+		if err := child.raiseOne(estate, commands[0], twin); err != nil {
 			return err
 		}
+		commands = commands[1:]
 	}
 	return nil
 }

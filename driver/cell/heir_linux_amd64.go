@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -52,9 +53,44 @@ func (h *heir) rebirth() (r confine.Rebirth, err error) {
 		}
 		if number, ok := terminalNumber(d.Target); ok && terminalDevice(number) == place.Terminal {
 			r.Terminal = d.Number
+			if r.Foreground, err = h.foreground(number); err != nil {
+				return r, err
+			}
 		}
 	}
-	return r, nil
+	return r, h.family(&r)
+}
+
+// foreground is the process group that a terminal of the source listens to, by
+// its number inside.
+func (h *heir) foreground(terminal int) (int, error) {
+	for _, s := range h.source.service.Streams() {
+		if !s.Terminal {
+			continue
+		}
+		if n, err := pty.Number(s.File); err != nil || n != terminal {
+			continue
+		}
+		group, err := pty.Foreground(s.File)
+		return h.twin.Inside(group), err
+	}
+	return 0, nil
+}
+
+// family makes what the process's children are given. They are who it is.
+func (h *heir) family(r *confine.Rebirth) error {
+	for _, child := range h.twin.Children {
+		below := &heir{h.estate, child}
+		given, err := below.rebirth()
+		if err != nil {
+			return err
+		}
+		if given.UID != r.UID || given.GID != r.GID || !slices.Equal(given.Groups, r.Groups) {
+			return below.refuse("is another user than the process that started it")
+		}
+		r.Children = append(r.Children, given)
+	}
+	return nil
 }
 
 // mappings opens the files that the process has in its memory, shared.

@@ -87,7 +87,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	first, alive := 100+moments.IntN(700), 0
 	var all []victim
 	for n := range rounds {
-		v := victim{mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"), after: time.Duration(moments.Int64N(int64(latest)))}
+		v := victim{role: churnRole, mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"), after: time.Duration(moments.Int64N(int64(latest)))}
 		if v.die(t) > 0 {
 			alive++
 		}
@@ -109,6 +109,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 
 // victim is a program that is killed some time after its start.
 type victim struct {
+	role   string // what it does
 	mark   string // what its processes are known by
 	runDir string
 	after  time.Duration
@@ -119,7 +120,7 @@ func (v victim) die(t *testing.T) (children int) {
 	t.Helper()
 	cmd, stderr := exec.Command("/proc/self/exe"), &strings.Builder{}
 	cmd.Stderr = stderr
-	cmd.Env = append(os.Environ(), roleVariable+"="+churnRole, churnMark+"="+v.mark,
+	cmd.Env = append(os.Environ(), roleVariable+"="+v.role, churnMark+"="+v.mark,
 		churnStore+"="+filepath.Join(scratch, "images"), churnRunDir+"="+v.runDir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -5,57 +5,52 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
+	"aether/host/confine"
+	"aether/host/twin"
 	"aether/sandbox"
 )
 
-// running are the commands of the cell. A process that is none is refused: it
-// has a parent in the cell, which would have to be that of its copy.
-func (i *instance) running() ([]*process, error) {
-	var list []*process
-	known := map[int]bool{}
+// running are the commands of the cell, and all of its processes: every command
+// with those that it has started.
+func (i *instance) running() (commands []*process, all []confine.Running, err error) {
 	for p := range i.live.Range {
-		list = append(list, p.(*process))
-		known[p.(*process).Process.Pid()] = true
+		commands = append(commands, p.(*process))
 	}
-	slices.SortFunc(list, func(a, b *process) int { return a.inside - b.inside })
-	parents := []int{i.cell.Pid()}
-	for _, p := range list {
-		parents = append(parents, p.Process.Pid())
-	}
-	for _, parent := range parents {
-		children, err := childrenOf(parent)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
+	slices.SortFunc(commands, func(a, b *process) int { return a.inside - b.inside })
+	for _, p := range commands {
+		if all, err = family(all, p.Process.Pid(), -1); err != nil {
+			return nil, nil, err
 		}
-		if len(children) > 0 {
-			return nil, &sandbox.Error{Class: sandbox.Conflict, Retry: true, Remedy: "wait for them to end",
-				Reason: fmt.Sprintf("%d processes of the cell have a parent in the cell (one is %d on the host)", len(children), children[0])}
+	}
+	orphans, err := twin.Children(i.cell.Pid())
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(orphans) > 0 {
+		return nil, nil, &sandbox.Error{Class: sandbox.Conflict, Remedy: "end them, or start them as commands",
+			Reason: fmt.Sprintf("%d processes of the cell have outlived the one that started them (one is %d on the host)", len(orphans), orphans[0])}
+	}
+	return commands, all, nil
+}
+
+const maxRunning = 1024
+
+// family appends a process and all that it has started, parents first.
+func family(list []confine.Running, pid, parent int) ([]confine.Running, error) {
+	if len(list) == maxRunning {
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Reason: fmt.Sprintf("the cell has more than %d processes", maxRunning)}
+	}
+	place := len(list)
+	list = append(list, confine.Running{PID: pid, Parent: parent})
+	children, err := twin.Children(pid)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, child := range children {
+		if list, err = family(list, child, place); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil
-}
-
-// childrenOf lists the children of all threads of a process.
-func childrenOf(pid int) (children []int, err error) {
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return nil, err
-	}
-	for _, task := range tasks {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		for _, field := range strings.Fields(string(text)) {
-			child, err := strconv.Atoi(field)
-			if err != nil {
-				return nil, err
-			}
-			children = append(children, child)
-		}
-	}
-	return children, nil
 }

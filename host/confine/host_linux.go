@@ -29,6 +29,7 @@ type Host struct {
 	uts      *os.File        // the namespace of this program's host name; nil with a single id
 	userns   *os.File        // that cells' files are id-mapped by; nil with a single id
 	without  map[string]bool // parts of scripts to leave out, for tests
+	spoil    func(spoiler)   // has a step of a twin's script fail, for tests
 
 	threads []*spawner
 	next    atomic.Uint32
@@ -36,6 +37,12 @@ type Host struct {
 	// new user namespace's maps, locked for writing) and what needs it not to be
 	// (entering a cell, for reading).
 	one sync.RWMutex
+}
+
+// spoiler is a script of which a test has steps fail.
+type spoiler interface {
+	Len() int
+	Spoil(step int) bool
 }
 
 // spawner is a thread that clones, and the stage that it stands on.

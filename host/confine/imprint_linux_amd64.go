@@ -22,18 +22,22 @@ type Imprint struct {
 	tracer *spawn.Thread
 }
 
-// Imprint takes an imprint of processes of the cell, by their numbers here, which
-// must be all that run in it. They are stopped meanwhile, and go on exactly as
+// Running is a process of a cell, by its number here. Parent is the place of its
+// parent in the list that it is in, or -1 for one that was started from outside.
+type Running struct{ PID, Parent int }
+
+// Imprint takes an imprint of processes of the cell, which must be all that run
+// in it, parents before their children. They are stopped meanwhile, and go on exactly as
 // they were whether or not it succeeds; during runs while they are. last is the
 // imprint that was taken before, or nil: it is used up, and if it is of the same
 // processes only what they have written since has to be copied.
-func (c *Cell) Imprint(pids []int, last *Imprint, during func() error) (_ *Imprint, err error) {
+func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *Imprint, err error) {
 	im := last
-	if im == nil || !slices.EqualFunc(im.Twins, pids, func(t *Twin, pid int) bool { return t.of == pid && !t.broken }) {
+	if im == nil || !slices.EqualFunc(im.Twins, list, func(t *Twin, r Running) bool { return t.of == r.PID && !t.broken }) {
 		if err := last.Close(); err != nil {
 			return nil, err
 		}
-		if im, err = newImprint(c.host, pids); err != nil {
+		if im, err = newImprint(c.host, list); err != nil {
 			return nil, fmt.Errorf("confine: take an imprint: %w", err)
 		}
 	}
@@ -47,14 +51,17 @@ func (c *Cell) Imprint(pids []int, last *Imprint, during func() error) (_ *Impri
 }
 
 // newImprint starts what becomes twins of processes, which may be running.
-func newImprint(h *Host, pids []int) (im *Imprint, err error) {
+func newImprint(h *Host, list []Running) (im *Imprint, err error) {
 	im = &Imprint{}
 	if im.tracer, err = spawn.NewThread(func() error { return nil }); err != nil {
 		return nil, err
 	}
-	for _, pid := range pids {
-		t, err := h.newTwin(pid, im.tracer)
-		if err != nil {
+	for _, r := range list {
+		t := &Twin{host: h, of: r.PID, tracer: im.tracer}
+		if r.Parent >= 0 {
+			t.Parent = im.Twins[r.Parent]
+			t.Parent.Children = append(t.Parent.Children, t)
+		} else if t, err = h.newTwin(r.PID, im.tracer); err != nil {
 			return nil, errors.Join(err, im.Close())
 		}
 		im.Twins = append(im.Twins, t)
@@ -75,6 +82,9 @@ func (im *Imprint) take(during func() error) (err error) {
 			return err
 		}
 	}
+	if err := im.complete(); err != nil {
+		return err
+	}
 	states := make([]*twin.State, len(im.Twins))
 	for i, t := range im.Twins {
 		if states[i], err = t.look(im.kept); err != nil {
@@ -82,12 +92,37 @@ func (im *Imprint) take(during func() error) (err error) {
 		}
 	}
 	for i, t := range im.Twins {
-		if err := t.become(states[i]); err != nil {
+		take := t.become
+		if t.Parent != nil {
+			take = t.save
+		}
+		if err := take(states[i]); err != nil {
 			return err
 		}
 		im.Copied += states[i].Copied()
 	}
 	return during()
+}
+
+// complete makes sure that the stopped processes are all there are: they may have
+// made others before they were stopped.
+func (im *Imprint) complete() error {
+	known := map[int]bool{}
+	for _, t := range im.Twins {
+		known[t.of] = true
+	}
+	for _, t := range im.Twins {
+		children, err := twin.Children(t.of)
+		if err != nil {
+			return err
+		}
+		for _, child := range children {
+			if !known[child] {
+				return t.paused.Starting()
+			}
+		}
+	}
+	return nil
 }
 
 func (im *Imprint) resume() error {

@@ -31,8 +31,12 @@ type Rebirth struct {
 	Groups   []uint32
 	// Terminal is the descriptor of its controlling terminal, or -1.
 	Terminal int
+	// Foreground is the process group that the terminal listens to, or 0.
+	Foreground int
 	// Group is where the process is accounted; its files stay open.
 	Group cgroup.Attach
+	// Children are for those of the process, in the order of its twin's.
+	Children []Rebirth
 }
 
 // Descriptor is a file under a number.
@@ -86,7 +90,7 @@ func (t *Twin) Spawn(c *Cell, r Rebirth) (*spawn.Process, error) {
 
 func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	t.script.Rewind()
-	b := birth{script: script{t.script.Script, &plan{without: t.host.without}}, twin: t, cell: c, Rebirth: r}
+	b := newBirth(script{t.script.Script, &plan{without: t.host.without}}, t, t, c, r)
 	ready := t.script.Word()
 	if err := b.write(ready); err != nil {
 		return nil, err
@@ -94,7 +98,7 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	if err := b.sendAll(); err != nil {
 		return nil, err
 	}
-	err = t.script.Run()
+	err = t.run()
 	if maker := int(b.maker.Result()); maker > 0 {
 		err = errors.Join(err, reap(maker))
 	}
@@ -106,20 +110,15 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 		}
 	}
 	if err == nil {
-		err = t.raise(p, ready)
+		err = t.script.AwaitFrom(ready, p)
+	}
+	if err == nil {
+		err = t.tracer.Do(func() error { return b.proceed(p.Pid()) })
 	}
 	if err != nil {
 		return nil, errors.Join(err, bury(p))
 	}
 	return p, nil
-}
-
-// raise waits until the child has made its steps and has it go on.
-func (t *Twin) raise(p *spawn.Process, ready spawn.Word) error {
-	if err := t.script.AwaitFrom(ready, p); err != nil {
-		return err
-	}
-	return t.tracer.Do(func() error { return t.state.Continue(p.Pid(), t.script) })
 }
 
 func reap(pid int) error {
@@ -143,14 +142,25 @@ func bury(p *spawn.Process) error {
 	return err
 }
 
-// birth writes the script of one child.
+// birth writes the script of one process.
 type birth struct {
 	script
+	root  *Twin // whose script it is, and whose memory the process is born with
 	twin  *Twin
 	cell  *Cell
 	maker spawn.Step
-	files []int // what the child is sent
+	files []int // what the process is sent
+	below []*birth
+	check func() error // to be made when it is ready
 	Rebirth
+}
+
+func newBirth(s script, root, t *Twin, c *Cell, r Rebirth) *birth {
+	b := &birth{script: s, root: root, twin: t, cell: c, Rebirth: r, check: func() error { return nil }}
+	for i, child := range t.Children {
+		b.below = append(b.below, newBirth(s, root, child, c, r.Children[i]))
+	}
+	return b
 }
 
 // write appends everything: the twin branches off a process that shares its
@@ -163,7 +173,7 @@ func (b *birth) write(ready spawn.Word) error {
 	h := b.cell.host
 	b.part(partEnter)
 	b.maker = b.Clone(spawn.Clone{Flags: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT, Cgroup: -1})
-	b.twin.script.Return()
+	b.root.script.Return()
 	b.Land(b.maker)
 	b.receive(b.groupCount() + 1)
 	const pidfd, groups = 3, 4
@@ -191,20 +201,117 @@ func (b *birth) write(ready spawn.Word) error {
 	who := credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single}
 	b.dropButOne(who)
 	b.landlock(h.landlock, b.cell.config.HostNetwork, 3)
+	b.terminal()
+	if err := b.family(func() error { return nil }, ready); err != nil {
+		return err
+	}
+	return b.Err()
+}
+
+// family appends the making of the process's children, each of which is ready
+// before the next, then own and what the process itself still has to do, and then
+// the children's own steps.
+func (b *birth) family(own func() error, ready spawn.Word) error {
+	clones := make([]spawn.Step, len(b.below))
+	words := make([]spawn.Word, len(b.below))
+	for i, child := range b.below {
+		clones[i] = b.Clone(spawn.Clone{Tids: []int{child.twin.state.Tid()}, Cgroup: -1, Ended: syscall.SIGCHLD})
+		words[i] = b.Word()
+		b.WaitAny(words[i])
+	}
+	if err := errors.Join(own(), b.settle(ready)); err != nil {
+		return err
+	}
+	for i, child := range b.below {
+		b.Land(clones[i])
+		if err := child.member(words[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member appends the steps of a process that has a parent in the cell. It begins
+// as a copy of its parent that has nothing of its own yet.
+func (b *birth) member(ready spawn.Word) error {
+	if err := b.gather(); err != nil {
+		return err
+	}
+	b.group()
+	return b.family(func() (err error) {
+		b.receive(1)
+		if b.check, err = b.twin.state.BecomeInside(b.root.script, b.root.state); err != nil {
+			return err
+		}
+		b.closeFrom(3)
+		b.chdir(b.Dir)
+		b.twin.state.Process(b.Script)
+		return nil
+	}, ready)
+}
+
+// group appends the change to the session and process group that it is in.
+func (b *birth) group() {
+	place := b.twin.Place
+	switch {
+	case place.Session == b.twin.of:
+		b.Call(unix.SYS_SETSID)
+	case place.Group == b.twin.of:
+		b.Call(unix.SYS_SETPGID, 0, 0)
+	case place.Group != b.twin.Parent.Place.Group:
+		b.Call(unix.SYS_SETPGID, 0, uintptr(b.root.Inside(place.Group)))
+	}
+}
+
+// Inside is the number inside of a process of the tree below the twin, or 0.
+func (t *Twin) Inside(pid int) int {
+	if t.of == pid {
+		return t.state.Tid()
+	}
+	for _, child := range t.Children {
+		if number := child.Inside(pid); number > 0 {
+			return number
+		}
+	}
+	return 0
+}
+
+// settle appends what every process does last.
+func (b *birth) settle(ready spawn.Word) error {
 	b.part(partFiles)
 	b.receive(len(b.files))
 	b.descriptors()
 	b.part(partBorn)
 	b.twin.state.Threads(b.Script, b.dropLast)
+	b.twin.state.Timers(b.Script)
 	b.twin.state.Limits(b.Script) // last: it may have more already than it could take now
 	b.dropLast()
-	b.prctl(unix.PR_SET_DUMPABLE, 1)
+	b.prctl(unix.PR_SET_DUMPABLE, b.twin.state.Dumpable())
 	if err := b.filterWith(unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH); err != nil {
 		return err
 	}
 	b.Signal(ready)
 	b.Park()
-	return b.Err()
+	return nil
+}
+
+// proceed has the process, which is ready, and all below it go on. It must be
+// called on the tracer.
+func (b *birth) proceed(pid int) error {
+	children, err := twin.Children(pid)
+	if err != nil {
+		return err
+	}
+	if len(children) != len(b.below) {
+		return fmt.Errorf("process %d has %d children, not %d", pid, len(children), len(b.below))
+	}
+	// They were made one after another, and are listed so.
+	for i, child := range b.below {
+		if err := child.proceed(children[i]); err != nil {
+			return err
+		}
+	}
+	return errors.Join(b.check(), b.twin.state.Continue(pid, b.root.script))
 }
 
 // dropButOne is dropTo, but for what it takes to make threads with given
@@ -287,9 +394,45 @@ func (b *birth) sendAll() error {
 		if b.Group.Into >= 0 {
 			first = append(first, b.Group.Into)
 		}
-		err = b.twin.send(first)
+		err = b.root.send(first)
 	})
-	return errors.Join(gone, err, b.twin.send(b.files))
+	return errors.Join(gone, err, b.sendFamily())
+}
+
+// sendFamily sends in the order in which processes receive: children first.
+func (b *birth) sendFamily() error {
+	if terminal := b.early(); terminal != nil {
+		if err := b.root.sendFile(terminal); err != nil {
+			return err
+		}
+	}
+	for _, child := range b.below {
+		if err := child.sendMember(); err != nil {
+			return err
+		}
+	}
+	return b.root.send(b.files)
+}
+
+func (b *birth) sendMember() error {
+	for _, child := range b.below {
+		if err := child.sendMember(); err != nil {
+			return err
+		}
+	}
+	if err := b.root.sendFile(b.twin.saved); err != nil {
+		return err
+	}
+	return b.root.send(b.files)
+}
+
+func (t *Twin) sendFile(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	controlled := raw.Control(func(fd uintptr) { err = t.send([]int{int(fd)}) })
+	return errors.Join(controlled, err)
 }
 
 func (t *Twin) send(files []int) error {
@@ -377,7 +520,43 @@ func (b *birth) descriptors() {
 			b.Call(unix.SYS_EPOLL_CTL, uintptr(poll.Number), add, uintptr(w.Number), event)
 		}
 	}
-	if b.Terminal >= 0 {
+	if b.Terminal >= 0 && b.twin.Place.Session == b.twin.of {
 		b.Call(unix.SYS_IOCTL, uintptr(b.Terminal), unix.TIOCSCTTY, 0)
+		b.foreground()
 	}
+}
+
+// foreground appends the choice of the process group that the terminal listens
+// to. All of them are there by now.
+func (b *birth) foreground() {
+	if b.Foreground == 0 {
+		return
+	}
+	number, mem := b.Bytes(8)
+	binary.NativeEndian.PutUint32(mem, uint32(b.Foreground))
+	b.Call(unix.SYS_IOCTL, uintptr(b.Terminal), unix.TIOCSPGRP, number)
+}
+
+// terminal appends the taking of the controlling terminal by the first process:
+// before it has children, for these inherit it.
+func (b *birth) terminal() {
+	if b.early() == nil {
+		return
+	}
+	b.receive(1)
+	b.Call(unix.SYS_IOCTL, 3, unix.TIOCSCTTY, 0)
+	b.closeFrom(3)
+}
+
+// early is the terminal, if it is needed early.
+func (b *birth) early() *os.File {
+	if len(b.below) == 0 {
+		return nil
+	}
+	for _, d := range b.Descriptors {
+		if d.Number == b.Terminal {
+			return d.File
+		}
+	}
+	return nil
 }

@@ -27,6 +27,14 @@ type Twin struct {
 	Mappings    []twin.Mapping // memory that it shares
 	Place       twin.Place
 
+	// Parent is the twin of the process's parent, if that is in the cell, and
+	// Children are those of its children there. A process with a parent has no
+	// twin of its own to be born from: in another cell the copy of its parent
+	// makes it, and its memory, which was saved, is copied to it.
+	Parent   *Twin
+	Children []*Twin
+	saved    *os.File
+
 	host    *Host
 	of      int // the process, as numbered here
 	paused  *twin.Paused
@@ -138,7 +146,7 @@ func (t *Twin) become(state *twin.State) error {
 		return err
 	}
 	t.script.Return()
-	if err := t.script.Run(); err != nil {
+	if err := t.run(); err != nil {
 		return err
 	}
 	t.track(state)
@@ -162,8 +170,32 @@ func (t *Twin) track(state *twin.State) {
 	}
 }
 
+// save keeps the memory of a process that has a parent in the cell.
+func (t *Twin) save(state *twin.State) (err error) {
+	t.state = state
+	if t.saved != nil {
+		t.saved.Close()
+	}
+	t.saved, err = state.Save()
+	return err
+}
+
+// run has the twin walk the script that was written.
+func (t *Twin) run() error {
+	if t.host.spoil != nil {
+		t.host.spoil(t.script)
+	}
+	return t.script.Run()
+}
+
 // close ends the twin. Its children go on.
 func (t *Twin) close() error {
+	if t.Parent != nil {
+		if t.saved == nil {
+			return nil
+		}
+		return t.saved.Close()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.broken = true

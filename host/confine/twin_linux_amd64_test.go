@@ -36,7 +36,7 @@ for line in sys.stdin:
 		t.Fatalf("it said %q, %v", line, err)
 	}
 	began := time.Now()
-	imprint, err := source.Imprint([]int{p.Pid()}, nil, func() error { return nil })
+	imprint, err := source.Imprint([]Running{{p.Pid(), -1}}, nil, func() error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ for line in sys.stdin:
 		t.Fatalf("the source said %q, %v", line, err)
 	}
 	for i := range 20 {
-		if imprint, err = source.Imprint([]int{p.Pid()}, imprint, func() error { return nil }); err != nil {
+		if imprint, err = source.Imprint([]Running{{p.Pid(), -1}}, imprint, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("again: paused %v, %d KiB", imprint.Pause, imprint.Copied>>10)

@@ -1,6 +1,7 @@
 package ptrace
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"syscall"
@@ -53,6 +54,10 @@ var ErrGone = fmt.Errorf("ptrace: the thread has ended: %w", unix.ESRCH)
 // ErrStuck is the failure of a thread that did not stop in time: it waits in the
 // kernel for something that is not to be interrupted.
 var ErrStuck = fmt.Errorf("ptrace: the thread does not stop: %w", unix.EBUSY)
+
+// ErrDisturbed is the failure of a call in which a signal came that cannot be
+// blocked.
+var ErrDisturbed = errors.New("ptrace: the thread was sent a signal")
 
 func request(req, tid int, addr uintptr, data unsafe.Pointer) error {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, uintptr(req), uintptr(tid), addr, uintptr(data), 0, 0)
@@ -242,7 +247,8 @@ func (t *Thread) Call(base *Registers, site uint64, nr uintptr, args ...uint64) 
 		if status == int(unix.SIGTRAP) {
 			break
 		}
-		return 0, fmt.Errorf("ptrace: system call %d met signal %d", nr, status&0xff)
+		t.Signal = syscall.Signal(status & 0xff) // to be delivered when the thread goes on
+		return 0, fmt.Errorf("%w: system call %d, signal %d", ErrDisturbed, nr, t.Signal)
 	}
 	r, err := t.Registers()
 	return int64(r.Rax), err

@@ -2,6 +2,7 @@ package pty
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,10 +17,15 @@ func Open(master *os.File) (slave *os.File, err error) {
 		}
 		// TIOCGPTPEER goes by the descriptor, so that it reaches the right
 		// instance of devpts whatever the paths of this process are.
-		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+		// Asked to close the descriptor on exec, the kernel would say so of every
+		// other descriptor of the terminal in /proc, where forks read it.
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY)
 		if errno != 0 {
 			return os.NewSyscallError("open terminal", errno)
 		}
+		unix.CloseOnExec(int(peer))
 		slave = os.NewFile(peer, "terminal")
 		return nil
 	})
@@ -73,4 +79,14 @@ func Copy(from, to *os.File) error {
 			return os.NewSyscallError("resize terminal", unix.IoctlSetWinsize(fresh, unix.TIOCSWINSZ, size))
 		})
 	})
+}
+
+// Foreground is the process group that a terminal listens to, as numbered here;
+// 0 if it is none.
+func Foreground(master *os.File) (group int, err error) {
+	err = control(master, func(fd int) (err error) {
+		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return os.NewSyscallError("foreground of terminal", err)
+	})
+	return group, err
 }

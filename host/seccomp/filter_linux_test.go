@@ -94,6 +94,8 @@ func TestChecks(t *testing.T) {
 		{"window size", unix.SYS_IOCTL, []uint64{0, unix.TIOCGWINSZ}, allow},
 		{"type into the terminal", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, eperm},
 		{"the same with rubbish above", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
+		{"rules of its own, which a fork would lose", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, enosys},
+		{"making such rules", unix.SYS_LANDLOCK_CREATE_RULESET, nil, enosys},
 		{"query the personality", unix.SYS_PERSONALITY, []uint64{query}, allow},
 		{"another personality", unix.SYS_PERSONALITY, []uint64{0x0400000}, eperm},
 	} {

@@ -164,6 +164,15 @@ func (s *Script) Call(nr uintptr, args ...uintptr) Step {
 // Len is how many steps there are.
 func (s *Script) Len() int { return s.count }
 
+// Spoil makes a step fail, for tests of who runs scripts, and says whether that is
+// a failure of the script.
+func (s *Script) Spoil(index int) bool {
+	const none = 1 << 20 // no system call
+	st := s.step(index)
+	st.nr = none
+	return st.flags&mayFail == 0
+}
+
 // MayFail lets the script go on if the call fails.
 func (st Step) MayFail() Step {
 	st.script.step(st.index).flags |= mayFail

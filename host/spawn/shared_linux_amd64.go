@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -219,12 +220,14 @@ type Clone struct {
 	ClearTID uint64
 	// Cgroup is a version 2 group to be born in, or -1.
 	Cgroup int
+	// Ended is the signal that its parent gets when it ends, or 0.
+	Ended syscall.Signal
 }
 
 // Clone appends a clone3, whose child goes on where Land says. Its number, as
 // seen by the process that clones, is Branched.
 func (s *Script) Clone(c Clone) Step {
-	args := cloneArgs{flags: c.Flags, childTid: c.ClearTID}
+	args := cloneArgs{flags: c.Flags, childTid: c.ClearTID, exitSignal: uint64(c.Ended)}
 	if c.ClearTID != 0 {
 		args.flags |= unix.CLONE_CHILD_CLEARTID
 	}

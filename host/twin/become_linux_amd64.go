@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"aether/host/spawn"
 
@@ -71,7 +72,7 @@ func (s *State) Become(script *spawn.Shared, pid int, was *State) (check func() 
 			return nil, s.refuse(true, "uses the addresses that the script is put at")
 		}
 	}
-	b := builder{script.Script, s}
+	b := builder{script.Script, s, false}
 	if was == nil {
 		if err := b.shed(pid, uint64(at), uint64(at+size)); err != nil {
 			return nil, err
@@ -173,6 +174,79 @@ func readOwnAreas(pid int) ([]Area, error) {
 type builder struct {
 	*spawn.Script
 	state *State
+	// inside says that the process is one of a cell: it opens files by their
+	// paths, and its memory comes from the file at memoryFd.
+	inside bool
+}
+
+// memoryFd is where a process inside has what it copies.
+const memoryFd = 3
+
+// BecomeInside appends the steps by which a process of a cell, which has the
+// memory of another one's twin, takes on that of the state's process, which was
+// saved to the file that it has at memoryFd. The lowest descriptor that is free
+// must be the next.
+func (s *State) BecomeInside(script *spawn.Shared, was *State) (check func() error, err error) {
+	at, _, size := script.Mapping()
+	for _, a := range s.areas {
+		if a.Start < uint64(at+size) && a.End > uint64(at) {
+			return nil, s.refuse(true, "uses the addresses that the script is put at")
+		}
+		if a.file() && !special(a) && strings.HasSuffix(a.Name, " (deleted)") {
+			return nil, s.refuse(false, "has a parent in the cell and maps %s", a.Name)
+		}
+	}
+	b := builder{script.Script, s, true}
+	if err := b.moveVDSO(was.areas, uint64(at+size)); err != nil {
+		return nil, err
+	}
+	s.written = s.own // nothing of the other's is its
+	copied := b.change(was)
+	s.Describe(script.Script, -1)
+	return func() error { return s.checkCopied(copied) }, nil
+}
+
+// Save copies the process's own pages to a file, one after another.
+func (s *State) Save() (*os.File, error) {
+	fd, err := unix.MemfdCreate("aether-pages", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "pages")
+	if err := s.saveTo(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func (s *State) saveTo(file *os.File) error {
+	var total uint64
+	for _, r := range s.own {
+		total += r.size()
+	}
+	if total == 0 {
+		return nil
+	}
+	if err := file.Truncate(int64(total)); err != nil {
+		return err
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var memory []byte
+	if controlled := raw.Control(func(fd uintptr) {
+		memory, err = unix.Mmap(int(fd), 0, int(total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}); controlled != nil || err != nil {
+		return errors.Join(controlled, err)
+	}
+	for at, list := 0, pieces(s.own, mostAtOnce); len(list) > 0 && err == nil; list = list[1:] {
+		size := int(list[0].size())
+		err = s.read(list[0].start, memory[at:at+size])
+		at += size
+	}
+	s.copied = total
+	return errors.Join(err, unix.Munmap(memory))
 }
 
 // moveVDSO moves the kernel's own pages to where the process has them, by way of
@@ -304,6 +378,8 @@ type transfer struct {
 // are there.
 func (b builder) copy(wanted []run) []transfer {
 	var done []transfer
+	var position uint64 // in the file, for who has one
+	defer func() { b.state.copied += position }()
 	wanted = pieces(wanted, mostAtOnce)
 	for len(wanted) > 0 {
 		n, total := 0, uint64(0)
@@ -318,12 +394,20 @@ func (b builder) copy(wanted []run) []transfer {
 			binary.NativeEndian.PutUint64(mem[16*i+8:], r.size())
 			bytes += r.size()
 		}
-		step := b.Call(unix.SYS_PROCESS_VM_READV, uintptr(b.state.PID), ranges, uintptr(n), ranges, uintptr(n), 0)
+		step := b.fill(ranges, n, position)
+		position += bytes
 		done = append(done, transfer{step, bytes})
-		b.state.copied += bytes
 		wanted = wanted[n:]
 	}
 	return done
+}
+
+// fill appends the filling of so many ranges.
+func (b builder) fill(ranges uintptr, n int, position uint64) spawn.Step {
+	if b.inside {
+		return b.Call(unix.SYS_PREADV, memoryFd, ranges, uintptr(n), uintptr(position), 0)
+	}
+	return b.Call(unix.SYS_PROCESS_VM_READV, uintptr(b.state.PID), ranges, uintptr(n), ranges, uintptr(n), 0)
 }
 
 // mostAtOnce is how much one call is asked to copy; the kernel does up to 2 GiB.
@@ -360,7 +444,7 @@ func (s *State) Describe(script *spawn.Script, file int) {
 		mapSize = 104
 		setMap  = 14 // PR_SET_MM_MAP
 	)
-	b := builder{script, s}
+	b := builder{script, s, false}
 	s.layout[5] = s.brk
 	vector := b.bytes(s.auxv)
 	address, mem := b.Bytes(mapSize)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 
 	"aether/host/ptrace"
 	"aether/host/spawn"
@@ -18,7 +19,7 @@ func (s *State) Tid() int { return s.Inside }
 // process was beside its memory: how it treats signals, its timers, names and
 // limits.
 func (s *State) Process(script *spawn.Script) {
-	b := builder{script, s}
+	b := builder{script, s, false}
 	for signal, action := range s.actions {
 		b.Call(unix.SYS_RT_SIGACTION, uintptr(signal), b.bytes(action[:]), 0, 8)
 	}
@@ -29,6 +30,7 @@ func (s *State) Process(script *spawn.Script) {
 	}
 	b.Call(unix.SYS_PERSONALITY, uintptr(s.personality))
 	b.Call(unix.SYS_UMASK, uintptr(s.umask))
+	b.habits()
 	b.thread(s.threads[0])
 	b.Call(unix.SYS_SET_TID_ADDRESS, uintptr(s.threads[0].clearTID))
 }
@@ -36,7 +38,7 @@ func (s *State) Process(script *spawn.Script) {
 // Limits appends the resource limits of the process. What it could not raise, it
 // does not.
 func (s *State) Limits(script *spawn.Script) {
-	b := builder{script, s}
+	b := builder{script, s, false}
 	for i, limit := range s.limits {
 		address, mem := b.Bytes(16)
 		binary.NativeEndian.PutUint64(mem, limit.Cur)
@@ -54,6 +56,8 @@ func (b builder) bytes(data []byte) uintptr {
 // thread appends what a thread sets for itself.
 func (b builder) thread(t *thread) {
 	b.Call(unix.SYS_PRCTL, unix.PR_SET_NAME, b.String(t.name))
+	b.scheduling(t)
+	b.sendPending(t)
 	if t.robust[0] != 0 {
 		b.Call(unix.SYS_SET_ROBUST_LIST, uintptr(t.robust[0]), uintptr(t.robust[1]))
 	}
@@ -72,7 +76,7 @@ const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLON
 // own appends what each must do itself before it waits to be continued. The
 // first thread goes on when all of them are there.
 func (s *State) Threads(script *spawn.Script, own func()) {
-	b := builder{script, s}
+	b := builder{script, s, false}
 	clones := make([]spawn.Step, 0, len(s.threads))
 	var ready []spawn.Word
 	for _, t := range s.threads[1:] {
@@ -108,6 +112,12 @@ func (s *State) Continue(pid int, script *spawn.Shared) (err error) {
 	}
 	if err := s.put(child, script); err != nil {
 		return errors.Join(err, child.release())
+	}
+	if s.stopped {
+		// Whichever thread is let go first stops all of them, at once.
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			return errors.Join(os.NewSyscallError("kill", err), child.release())
+		}
 	}
 	return child.release()
 }

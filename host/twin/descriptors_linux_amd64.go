@@ -257,11 +257,6 @@ func (d Descriptor) Remake() (*os.File, error) {
 	return os.NewFile(uintptr(fd), d.Target), nil
 }
 
-// Refuse says that a descriptor cannot be carried over.
-func (p *Paused) Refuse(d Descriptor) error {
-	return refuse(p.Inside, p.Name, fmt.Sprintf("has descriptor %d open on %s", d.Number, d.Target), false)
-}
-
 func (d Descriptor) remakeEvent() (int, error) {
 	flags := d.Flags&unix.O_NONBLOCK | unix.EFD_CLOEXEC
 	if d.Semaphore {
@@ -315,7 +310,8 @@ type Place struct {
 	Dir, Root, Program string
 	UID, GID           uint32
 	Groups             []uint32
-	Session, Terminal  int // the numbers of its session, and of its terminal's device
+	// Group and Session are numbers of the host, Terminal that of a device.
+	Group, Session, Terminal int
 }
 
 // Place reads it. Ids are the host's.
@@ -346,7 +342,7 @@ func (p *Paused) Place() (place Place, err error) {
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err == nil {
-		place.Session, place.Terminal, err = parseSession(string(stat))
+		place.Group, place.Session, place.Terminal, err = parseGroups(string(stat))
 	}
 	return place, err
 }

@@ -19,7 +19,12 @@ type files struct {
 	root bool    // the process's root is open below it
 }
 
-func (b builder) files() *files { return &files{builder: b, fd: OpenFd} }
+func (b builder) files() *files {
+	if b.inside {
+		return &files{builder: b, fd: memoryFd + 1}
+	}
+	return &files{builder: b, fd: OpenFd}
+}
 
 // byPath says that files can only be opened by their paths.
 var byPath = sync.OnceValue(func() bool {
@@ -42,6 +47,11 @@ var byPath = sync.OnceValue(func() bool {
 const here = ^uintptr(99) // AT_FDCWD
 
 func (f *files) open(a Area) {
+	if f.inside {
+		// The cell's own files; where the paths lead it could lead itself.
+		f.Call(unix.SYS_OPENAT, here, f.String(a.Name), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		return
+	}
 	if !byPath() {
 		path := fmt.Sprintf("/proc/%d/map_files/%x-%x", f.state.PID, a.Start, a.End)
 		f.Call(unix.SYS_OPENAT, here, f.String(path), unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -47,6 +47,8 @@ type thread struct {
 	robust   [2]uint64 // head, size
 	clearTID uint64
 	altStack [24]byte
+	queued   []ptrace.SignalInfo // those signals
+	sched    scheduling
 }
 
 // Pause stops every thread of a process. If it fails, the process goes on: the
@@ -207,11 +209,7 @@ func (p *Paused) ask(areas []Area) (a answers, err error) {
 			return a, err
 		}
 	}
-	if a, err = p.askProcess(); err != nil {
-		return a, err
-	}
-	// What is copied next is the memory as it was.
-	return a, p.write(p.scratch, p.saved[:])
+	return p.askProcess()
 }
 
 // answers are what the process as a whole said.
@@ -276,7 +274,8 @@ func (p *Paused) askMemory(t *thread, answer []byte, nr uintptr, args ...uint64)
 	if err != nil {
 		return fmt.Errorf("twin: process %d, call %d: %w", p.PID, nr, err)
 	}
-	return p.read(p.scratch, answer)
+	// What is copied of the process must not be the answer.
+	return errors.Join(p.read(p.scratch, answer), p.write(p.scratch, p.saved[:]))
 }
 
 // prepareCalls finds an instruction to make calls with and memory for answers.

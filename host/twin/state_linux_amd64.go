@@ -2,11 +2,14 @@ package twin
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"aether/host/ptrace"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +35,11 @@ type State struct {
 	umask       uint64
 	personality uint64
 	limits      [unixLimits]unix.Rlimit
+
+	habits
+	stopped     bool                // by a signal, until it is continued
+	queued      []ptrace.SignalInfo // signals for the process, not for one thread
+	posixTimers []posixTimer
 }
 
 const unixLimits = 16 // RLIM_NLIMITS
@@ -46,10 +54,19 @@ func (p *Paused) Capture(filters int, was *State) (*State, error) {
 		func() error { return s.check(filters) },
 		func() error { return s.readLayout(was) },
 		s.readLimits,
+		s.readPending,
+		s.readScheduling,
+		s.readTimers,
 		s.ask,
+		s.askTimers,
+		s.askHabits,
 		s.readPages,
 	} {
-		if err := step(); err != nil {
+		err := step()
+		if errors.Is(err, ptrace.ErrDisturbed) {
+			return nil, s.refuse(true, "was sent a signal while it was looked at")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -116,21 +133,10 @@ func (s *State) check(filters int) error {
 		return s.refuse(false, "has added system call filters of its own (%s)", s.status["Seccomp_filters"])
 	}
 	for _, t := range s.threads {
-		if t.Stopped {
-			return s.refuse(false, "is stopped")
-		}
+		s.stopped = s.stopped || t.Stopped
 		if t.Signal != 0 {
 			return s.refuse(true, "is being sent signal %d", t.Signal)
 		}
-		if t.pending != 0 {
-			return s.refuse(true, "has signals pending for thread %d (%x)", t.inside, t.pending)
-		}
-	}
-	if pending, err := s.status.number("ShdPnd", 16); err != nil || pending != 0 {
-		return s.refuse(true, "has signals pending (%s)", s.status["ShdPnd"])
-	}
-	if timers, err := os.ReadFile(fmt.Sprintf("/proc/%d/timers", s.PID)); err == nil && len(timers) > 0 {
-		return s.refuse(true, "has POSIX timers (timer_create)")
 	}
 	for _, a := range slices.Concat(s.areas, s.shared) {
 		if err := s.checkArea(a); err != nil {

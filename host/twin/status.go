@@ -47,15 +47,12 @@ func (s status) inside() (int, error) {
 	return strconv.Atoi(numbers[len(numbers)-1])
 }
 
-// parseSession reads a process's session and the number of its terminal's device.
-func parseSession(stat string) (session, terminal int, err error) {
-	after := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const sessionField, terminalField = 3, 4
-	if len(after) <= terminalField {
-		return 0, 0, fmt.Errorf("twin: stat has %d fields", len(after))
-	}
-	if session, err = strconv.Atoi(after[sessionField]); err == nil {
-		terminal, err = strconv.Atoi(after[terminalField])
-	}
-	return session, terminal, err
+// parseGroups reads a process's group and session and the number of its
+// terminal's device.
+func parseGroups(stat string) (group, session, terminal int, err error) {
+	after := stat[strings.LastIndexByte(stat, ')')+1:]
+	var state string
+	var parent int
+	_, err = fmt.Sscan(after, &state, &parent, &group, &session, &terminal)
+	return group, session, terminal, err
 }

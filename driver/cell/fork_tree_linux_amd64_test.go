@@ -1,0 +1,116 @@
+package cell_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// TestForkOfAShellWithItsChild: the copy of the shell waits for the copy of its
+// child, as a parent does.
+func TestForkOfAShellWithItsChild(t *testing.T) {
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	shell := converse(t, source, 0, "sh", "-c", `python3 -c '`+adder+`'; echo "ended $?"`)
+	shell.hear(t, "primed")
+	children := fork(t, source, 3)
+	for i, child := range children {
+		c := converse(t, child, shell.pid)
+		c.say(t, fmt.Sprint(i))
+		c.hear(t, fmt.Sprintf("%d %d written before", 4999950000+i, shell.pid+1))
+		c.say(t, "no number")
+		for range 2 { // a traceback
+			if _, err := c.lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.hear(t, "ValueError: invalid literal for int() with base 10: 'no number\\n'")
+		c.hear(t, "ended 1")
+	}
+	shell.say(t, "7")
+	shell.hear(t, fmt.Sprintf("4999950007 %d written before", shell.pid+1))
+}
+
+// onTerminal is converse with a terminal.
+func onTerminal(t testing.TB, instance sandbox.Instance, pid int, command ...string) *conversation {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	cmd := guest.Cmd{Stdin: inR, Stdout: outW, Terminal: &guest.Size{Cols: 80, Rows: 24}}
+	c := client(t, instance)
+	var running *guest.Running
+	var err error
+	if pid == 0 {
+		cmd.Path, cmd.Args = command[0], command[1:]
+		running, err = c.Start(t.Context(), cmd)
+	} else {
+		running, err = c.Connect(t.Context(), pid, cmd)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, err := running.Wait()
+		outW.CloseWithError(err)
+	}()
+	t.Cleanup(func() { inW.Close(); outR.Close(); running.Close() })
+	return &conversation{inW, bufio.NewReader(outR), running.Pid()}
+}
+
+// until reads lines until one has the text.
+func (c *conversation) until(t testing.TB, text string) {
+	t.Helper()
+	seen := make(chan string, 1)
+	all := ""
+	go func() {
+		for !strings.Contains(all, text) {
+			b, err := c.lines.ReadByte()
+			if err != nil {
+				all += err.Error()
+				break
+			}
+			all += string(b)
+		}
+		seen <- all
+	}()
+	select {
+	case <-seen:
+		if !strings.Contains(all, text) {
+			t.Fatalf("%q is not in %q", text, all)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%q does not come; heard %q", text, all)
+	}
+}
+
+// TestForkOfAnInteractiveShell: the copy has a terminal of its own, with the job
+// in its foreground, and is the shell again when the job has ended.
+func TestForkOfAnInteractiveShell(t *testing.T) {
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	shell := onTerminal(t, source, 0, "bash", "--norc", "--noprofile", "-i")
+	shell.say(t, "PS1=; kept=variable; stty -echo; echo be''gun; cat")
+	shell.until(t, "begun")
+	shell.say(t, "a line")
+	shell.until(t, "a line")
+	for i, child := range fork(t, source, 2) {
+		c := onTerminal(t, child, shell.pid)
+		c.say(t, fmt.Sprintf("line %d", i))
+		c.until(t, fmt.Sprintf("line %d", i))
+		c.say(t, fmt.Sprintf("\x04\necho $kept $((20+%d)) $(tty) $(jobs | wc -l)", i))
+		c.until(t, fmt.Sprintf("variable %d /dev/pts/0 0", 20+i))
+		c.say(t, "sleep 1000")
+		time.Sleep(50 * time.Millisecond)
+		fmt.Fprint(c.in, "\x03") // interrupts what is in the foreground, not the shell
+		c.say(t, "echo interrupted $?")
+		c.until(t, "interrupted 130")
+	}
+	shell.say(t, "still here")
+	shell.until(t, "still here")
+}

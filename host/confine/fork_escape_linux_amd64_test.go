@@ -1,0 +1,123 @@
+package confine
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// launcher becomes the program that a line of JSON names.
+const launcher = `
+import sys, os, json
+print("primed", flush=True)
+spec = json.loads(sys.stdin.readline())
+os.execve(spec["path"], spec["args"], spec["env"])
+`
+
+// TestEscapeFromFork makes every attack from a process that was forked into its
+// cell: it is confined as one that was started there.
+func TestEscapeFromFork(t *testing.T) {
+	s := newScene(t)
+	if s.host.Identity.Single {
+		t.Skip("an ordinary user cannot fork cells")
+	}
+	for _, who := range s.whos() {
+		twin := s.launcher(t, who)
+		for _, a := range attacks {
+			t.Run(who.name+"/"+a.name, func(t *testing.T) {
+				cell := s.boot(t)
+				out, status := s.launch(t, twin, cell, a.name, who)
+				if status.Code != 0 || status.Signal != 0 {
+					t.Fatalf("%+v: %s", status, out)
+				}
+				s.compare(t, who.name, a.trials(s.facts), parseAnswers(t, out))
+				s.untouched(t, cell)
+			})
+		}
+		t.Run(who.name+"/abi", func(t *testing.T) {
+			if out, status := s.launch(t, twin, s.boot(t), "abi", who); status.Signal != unix.SIGSYS {
+				t.Errorf("a 32-bit system call: %+v, %q", status, out)
+			}
+		})
+	}
+}
+
+// launcher gives a twin of a program that can become any other.
+func (s *scene) launcher(t *testing.T, who who) *Twin {
+	t.Helper()
+	source := s.boot(t)
+	_, out, files := pipes(t)
+	p, _, err := source.Exec(Command{Path: "/usr/bin/python3", Args: []string{"python3", "-c", launcher}, Env: []string{"PATH=/bin"},
+		Dir: "/tmp", UID: who.id, GID: who.id, Stdin: files[0], Stdout: files[1], Stderr: files[1], Group: noGroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go p.Wait()
+	if line := line(t, out); line != "primed" {
+		t.Fatalf("it said %q", line)
+	}
+	imprint, err := source.Imprint([]Running{{p.Pid(), -1}}, nil, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := imprint.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return imprint.Twins[0]
+}
+
+// launch makes an attack in a child of the twin.
+func (s *scene) launch(t *testing.T, twin *Twin, cell *Cell, name string, who who) (string, spawn.Status) {
+	t.Helper()
+	in, out, files := pipes(t)
+	p, err := twin.Spawn(cell, Rebirth{Dir: "/tmp", UID: who.id, GID: who.id, Terminal: -1, Group: noGroup,
+		Descriptors: []Descriptor{{Number: 0, File: files[0]}, {Number: 1, File: files[1]}, {Number: 2, File: files[1]}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := json.Marshal(s.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, err := json.Marshal(map[string]any{"path": attacker, "args": []string{"a-" + name},
+		"env": map[string]string{"PATH": "/bin", attackVariable: name, factsVariable: string(known), "GORACE": "atexit_sleep_ms=0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[1].Close() // the child has its own
+	if _, err := fmt.Fprintln(in, string(order)); err != nil {
+		t.Fatal(err)
+	}
+	end := time.AfterFunc(20*time.Second, func() { p.Signal(unix.SIGKILL) })
+	defer end.Stop()
+	text, err := io.ReadAll(out)
+	status, waited := p.Wait()
+	if err != nil || waited != nil {
+		t.Fatal(err, waited)
+	}
+	return string(text), status
+}
+
+func parseAnswers(t *testing.T, out string) map[string]answer {
+	t.Helper()
+	list := map[string]answer{}
+	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
+		var a answer
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			t.Logf("it says: %s", lines.Text())
+			continue
+		}
+		list[a.Trial] = a
+	}
+	return list
+}
