@@ -8,8 +8,12 @@ import (
 	"strconv"
 	"sync"
 
+	"aether/driver/bubblewrap"
 	"aether/driver/cell"
+	"aether/driver/qemu"
+	"aether/guest/inside"
 	"aether/image"
+	"aether/image/kernel"
 	"aether/sandbox"
 )
 
@@ -17,8 +21,12 @@ import (
 func Drivers() []sandbox.Driver {
 	state := stateDir()
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
+	run := runDir(state)
 	return []sandbox.Driver{
-		cell.New(cell.Options{Images: images, RunDir: filepath.Join(runDir(state), "cell"), DiskDir: filepath.Join(state, "cells")}),
+		cell.New(cell.Options{Images: images, RunDir: filepath.Join(run, "cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots")}),
+		bubblewrap.New(bubblewrap.Options{Images: images, RunDir: filepath.Join(run, "bubblewrap")}),
+		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: filepath.Join(run, "qemu"),
+			Kernel: kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: filepath.Join(state, "kernels")}}),
 	}
 }
 

@@ -51,7 +51,7 @@ func Find(places Places) (Kernel, error) {
 	}
 	return Kernel{}, &sandbox.Error{Class: sandbox.NotFound, Op: "kernel",
 		Reason: "there is no kernel for machines: none is installed, and the host has none in /boot that this user may read",
-		Remedy: "run `aether kernel install`, or name one with --kernel"}
+		Remedy: "run `aether kernel install`, or name one in AETHER_KERNEL"}
 }
 
 func named(image string) (Kernel, error) {

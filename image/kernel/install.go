@@ -91,7 +91,7 @@ func newestPackage(ctx context.Context) (string, error) {
 			return name, nil
 		}
 	}
-	return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: "the package manager knows no " + metaPackage(), Remedy: "apt-get update, or name a kernel with --kernel"}
+	return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: "the package manager knows no " + metaPackage(), Remedy: "apt-get update, or name a kernel in AETHER_KERNEL"}
 }
 
 // fetch leaves work/root with the files of the package. The package manager has
@@ -114,7 +114,7 @@ func run(ctx context.Context, dir, tool string, args ...string) (string, error) 
 	path, err := exec.LookPath(tool)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: tool + " is not installed: kernels are fetched from Debian's archive",
-			Remedy: "name a kernel with --kernel"}
+			Remedy: "name a kernel in AETHER_KERNEL"}
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
