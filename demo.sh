@@ -24,3 +24,37 @@ if [ -x /usr/bin/python3 ]; then
 fi
 show "What it sees of this machine: no user, process, home or secret of it." run -- sh -c 'id; ps -e 2>/dev/null || ls -d /proc/[0-9]*; ls -A /home; cat /etc/passwd'
 show "The same for programs to read." run --timeout 5s --json -- echo hello
+
+# Forks of running processes are for x86-64 so far.
+if [ ! -x /usr/bin/python3 ] || [ "$(uname -m)" != x86_64 ]; then
+  exit 0
+fi
+export AETHER_STATE_DIR
+AETHER_STATE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/aether-demo-XXXXXX")
+finish() {
+  bin/aether template rm demo >/dev/null 2>&1 || true
+  rm -rf "$AETHER_STATE_DIR"
+}
+trap finish EXIT
+
+cat >"$AETHER_STATE_DIR/prime.py" <<'PYTHON'
+import asyncio, decimal, email.message, fractions, http.client, json, random, statistics, urllib.request
+
+primes = [n for n in range(2, 20_000) if all(n % d for d in range(2, int(n**0.5) + 1))]
+PYTHON
+
+echo "# Python is primed once: modules imported, data computed."
+echo '$ aether template prepare demo --code python prime.py'
+bin/aether template prepare demo --code python "$AETHER_STATE_DIR/prime.py"
+echo
+show "A fork of it goes on from there, in a sandbox of its own." run --template demo -c 'primes[-1]'
+
+echo "# A hundred forks, one after another: each draws a prime of its own."
+echo "\$ for i in \$(seq 100); do aether run --template demo -c 'random.choice(primes)'; done"
+began=$(date +%s%N)
+for _ in $(seq 100); do
+  bin/aether run --template demo -c 'random.choice(primes)'
+done | paste -sd ' ' | fold -sw 100
+printf '%d ms for all of them, with a process of the command line for each\n\n' $((($(date +%s%N) - began) / 1000000))
+show "Who was forked from whom, and how long each fork took." template show demo --tree
+show "And gone." template rm demo

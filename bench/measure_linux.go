@@ -34,6 +34,11 @@ func measure(ctx context.Context, opts options, progress io.Writer) (r report, e
 	if r.Idle, err = f.measureIdle(ctx); err != nil {
 		return r, err
 	}
+	if opts.wants(nameCell) {
+		if r.Forks, err = f.measureFork(ctx); err != nil {
+			return r, err
+		}
+	}
 	r.Host.LoadAfter, err = load()
 	r.TookSeconds = time.Since(start).Seconds()
 	return r, err

@@ -14,6 +14,7 @@ type report struct {
 	Idle        []footprint `json:"idle_memory"`
 	Churn       []rate      `json:"churn"`
 	Targets     []verdict   `json:"targets"`
+	Forks       *forks      `json:"forks,omitempty"`
 }
 
 // host is what the figures depend on besides the systems.

@@ -16,6 +16,9 @@ func (r report) text() string {
 		fmt.Sprintf("Sandboxes made, used and removed in a second by %d workers\n", r.Host.Cores) + rateTable(r.Churn),
 		"Targets for cell\n" + r.verdicts(),
 	}
+	if text := r.Forks.text(); text != "" {
+		sections = append(sections, text)
+	}
 	return strings.Join(sections, "\n") + "\n"
 }
 

@@ -17,11 +17,12 @@ type kernelInstaller interface {
 
 func kernelCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "kernel",
-		Short: "Fetch a kernel for machines",
-		Long:  "Systems that run machines need a kernel. It is the host's own where this user may read that,\nthe file that AETHER_KERNEL names, or one that is fetched here.",
-		Args:  knownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "kernel",
+		Short:   "Fetch a kernel for machines",
+		Long:    "Systems that run machines need a kernel. It is the host's own where this user may read that,\nthe file that AETHER_KERNEL names, or one that is fetched here.",
+		Example: `  aether kernel install`,
+		Args:    knownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(kernelInstallCommand(drivers))
 	return cmd

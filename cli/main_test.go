@@ -83,7 +83,7 @@ func TestGoldens(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	for args, says := range map[string]string{
-		"":                              "command: none is given (known: compare, ",
+		"":                              "command: none is given (known: bench, ",
 		"rnak":                          `command: "rnak" is not known`,
 		"rnak --core":                   "did you mean rank?",
 		"--cor":                         `flag: "--cor" is not known`,

@@ -60,8 +60,8 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(runCommand(drivers), rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
-		doctorCommand(), versionCommand(), completionCommand())
+	root.AddCommand(runCommand(drivers), templateCommand(drivers), rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
+		doctorCommand(), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
 	return root
 }
 

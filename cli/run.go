@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ const (
 // runFlags are the flags of run, as typed.
 type runFlags struct {
 	isolation, driver, image, memory, disk, net string
-	workdir, user                               string
+	workdir, user, template, code               string
 	cpus                                        float64
 	pids                                        int64
 	timeout                                     time.Duration
@@ -45,8 +46,14 @@ func runCommand(drivers []sandbox.Driver) *cobra.Command {
   aether run -it -- bash
   aether run --isolation hardware -- uname -a
   aether run --explain -- true
-  aether run --json -- true`,
-		Args: someCommand,
+  aether run --json -- true
+  aether run --template py -c 'print(6*7)'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.template != "" {
+				return nil // which may have a process of its own
+			}
+			return someCommand(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, drivers, args) },
 	}
 	f.register(cmd, drivers)
@@ -61,8 +68,24 @@ func someCommand(_ *cobra.Command, args []string) error {
 }
 
 func (f *runFlags) register(cmd *cobra.Command, drivers []sandbox.Driver) {
+	f.registerSandbox(cmd, drivers)
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command are the command's
+	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, such as 30s")
+	flags.BoolVarP(&f.input, "interactive", "i", false, "pass standard input on")
+	flags.BoolVarP(&f.terminal, "tty", "t", false, "run on a terminal")
+	flags.BoolVar(&f.json, "json", false, "print exit, times, peak memory, driver and output as JSON")
+	flags.BoolVar(&f.explain, "explain", false, "print every system call of the set-up instead of running")
+	flags.StringVar(&f.template, "template", "", "fork this template instead of making a sandbox")
+	flags.StringVarP(&f.code, "code", "c", "", "run this code in the template's interpreter")
+	if err := cmd.RegisterFlagCompletionFunc("template", completeTemplates); err != nil {
+		panic(err) // the flag was registered just above
+	}
+}
+
+// registerSandbox registers the flags that say what a sandbox is.
+func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers []sandbox.Driver) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.isolation, "isolation", "", "the weakest boundary that will do: process, kernel or hardware")
 	flags.StringVar(&f.driver, "driver", "", "the system to use, instead of the best that fits")
 	flags.StringVar(&f.image, "image", sandbox.HostImage, "root file system: host, a directory, an OCI layout, a docker archive or a registry reference")
@@ -70,17 +93,12 @@ func (f *runFlags) register(cmd *cobra.Command, drivers []sandbox.Driver) {
 	flags.Float64Var(&f.cpus, "cpus", 0, "CPU limit, such as 1.5")
 	flags.Int64Var(&f.pids, "pids", 0, "limit on processes")
 	flags.StringVar(&f.disk, "disk", "", "limit on what is written, such as 1G")
-	flags.BoolVar(&f.onDisk, "on-disk", false, "keep what is written on disk, unbounded, instead of in memory")
-	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, such as 30s")
+	flags.BoolVar(&f.onDisk, "on-disk", false, "keep what is written on disk instead of in memory (not bounded without --disk)")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set K=V for the command; repeatable")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show SRC:DST[:ro|rw] of the host inside, read-only unless rw; repeatable")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "directory to start in")
 	flags.StringVarP(&f.user, "user", "u", "", "user of the image to run as")
 	flags.StringVar(&f.net, "net", "none", "network: none, or host (not isolated at all)")
-	flags.BoolVarP(&f.input, "interactive", "i", false, "pass standard input on")
-	flags.BoolVarP(&f.terminal, "tty", "t", false, "run on a terminal")
-	flags.BoolVar(&f.json, "json", false, "print exit, times, peak memory, driver and output as JSON")
-	flags.BoolVar(&f.explain, "explain", false, "print every system call of the set-up instead of running")
 	f.complete(cmd, drivers)
 }
 
@@ -169,6 +187,12 @@ func (f *runFlags) run(cmd *cobra.Command, drivers []sandbox.Driver, args []stri
 	if err != nil {
 		return err
 	}
+	if f.template != "" {
+		return launchError(cmd, f.runTemplate(cmd, spec, args))
+	}
+	if f.code != "" {
+		return &sandbox.Error{Class: sandbox.Invalid, Field: "-c", Reason: "it needs the interpreter of a template", Remedy: "use --template, or name the interpreter as the command"}
+	}
 	list, err := candidates(drivers, f.driver, spec.Isolation)
 	if err != nil {
 		return launchError(cmd, err)
@@ -188,7 +212,12 @@ func explainSetUp(cmd *cobra.Command, d sandbox.Driver, spec sandbox.Spec, args 
 	if !ok {
 		return &sandbox.Error{Class: sandbox.Unsupported, Field: "--explain", Reason: d.Info().Name + " cannot print how it sets a sandbox up"}
 	}
-	return e.Explain(cmd.Context(), cmd.OutOrStdout(), spec, args)
+	ctx, drawn := showProgress(cmd.Context(), cmd, false)
+	var text bytes.Buffer // both may be the same terminal
+	err := e.Explain(ctx, &text, spec, args)
+	drawn()
+	_, printed := text.WriteTo(cmd.OutOrStdout())
+	return errors.Join(err, printed)
 }
 
 // launchError prints what failed and chooses the exit status: bad input stays 2,

@@ -68,7 +68,10 @@ func (s *session) destroy() error {
 
 func (s *session) command(ctx context.Context, signals <-chan os.Signal, args []string) error {
 	s.streams.open(s)
-	cmd := guest.Cmd{Path: args[0], Args: args[1:], Stdout: s.streams.stdout, Stderr: s.streams.stderr}
+	cmd := guest.Cmd{Stdout: s.streams.stdout, Stderr: s.streams.stderr}
+	if len(args) > 0 {
+		cmd.Path, cmd.Args = args[0], args[1:]
+	}
 	if s.flags.input {
 		cmd.Stdin = s.cmd.InOrStdin()
 	}
@@ -82,7 +85,7 @@ func (s *session) command(ctx context.Context, signals <-chan os.Signal, args []
 		ctx, cancel = context.WithTimeout(ctx, s.flags.timeout)
 		defer cancel()
 	}
-	if s.running, err = s.client.Start(ctx, cmd); err != nil {
+	if s.running, err = s.begin(ctx, cmd); err != nil {
 		return err
 	}
 	done := make(chan struct{})

@@ -1,7 +1,6 @@
 package fork
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ const (
 
 // measureClaim is from the claim of a child that is ready to its first byte.
 func (b *bench) measureClaim(ctx context.Context, r *Report) error {
-	pool, err := b.engine.Pool(tenant, "modules", engine.PoolOptions{Size: claimsReady})
+	pool, err := b.engine.Pool(tenant, templateName, engine.PoolOptions{Size: claimsReady})
 	if err != nil {
 		return err
 	}
@@ -52,19 +51,12 @@ func awaitReady(ctx context.Context, pool *engine.Pool) error {
 	return nil
 }
 
-func claim(ctx context.Context, pool *engine.Pool) (_ sample, err error) {
+func claim(ctx context.Context, pool *engine.Pool) (sample, error) {
 	w := startWatch()
 	child, err := pool.Claim(ctx, tenant)
 	w.lap("claim")
 	if err != nil {
 		return sample{}, err
 	}
-	defer func() { err = errors.Join(err, child.Destroy(ctx)) }()
-	streams, err := child.Streams(ctx) // which the pool has connected
-	if err != nil {
-		return sample{}, err
-	}
-	err = ask(ctx, streams.Stdin, bufio.NewReader(streams.Stdout))
-	w.lap("reply")
-	return w.done(0), err
+	return reply(ctx, w, child) // the pool has connected to it
 }

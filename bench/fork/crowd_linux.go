@@ -1,14 +1,12 @@
 package fork
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"aether/engine"
 	"aether/sandbox"
 )
 
@@ -18,7 +16,7 @@ func (b *bench) measureCrowds(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.source(ctx, "data-64", python, "-c", pythonWithData(64))
+	s, err := b.source(ctx, python, "-c", pythonWithData(64))
 	if err != nil {
 		return err
 	}
@@ -45,12 +43,12 @@ func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
 		return c, err
 	}
 	start := time.Now()
-	children, err := s.template.Fork(ctx, make([]sandbox.Spec, n)...)
+	children, err := s.fork(ctx, n)
 	took := time.Since(start)
 	if err != nil {
 		return c, err
 	}
-	err = answers(ctx, children[n-1])
+	err = s.answers(ctx, children[n-1])
 	var with, after int64
 	if err == nil {
 		with, err = settled(ctx)
@@ -61,20 +59,21 @@ func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	if after, err = settled(ctx); err != nil {
 		return c, err
 	}
-	held := float64((before+after)/2 - with)
-	return Crowd{Children: n, Seconds: took.Seconds(), EachKiB: held / float64(n) / 1024, TotalMiB: held / (1 << 20)}, nil
+	c = Crowd{Children: n, Seconds: took.Seconds()}
+	c.weigh(before, with, after)
+	return c, nil
 }
 
 // answers makes sure that a child is what it is counted as.
-func answers(ctx context.Context, child *engine.Child) error {
-	streams, err := child.Streams(ctx)
+func (s source) answers(ctx context.Context, child sandbox.Instance) error {
+	c, err := converse(ctx, child, connectTo(s.pid))
 	if err != nil {
 		return err
 	}
-	return ask(ctx, streams.Stdin, bufio.NewReader(streams.Stdout))
+	return errors.Join(c.ask(ctx), c.close())
 }
 
-func endAll(ctx context.Context, children []*engine.Child) error {
+func endAll(ctx context.Context, children []sandbox.Instance) error {
 	errs := make([]error, len(children))
 	var ends sync.WaitGroup
 	for i, child := range children {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"syscall"
@@ -16,11 +17,13 @@ type program struct {
 	out *bufio.Reader
 }
 
-// start starts a program, which ends with this one.
+// start starts a program, which ends with its input and so with this one. (A
+// signal at the death of its parent would come with that of the thread that
+// started it.)
 func start(name string, args ...string) (*program, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Env = []string{"PATH=" + searchPath}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -32,8 +35,17 @@ func start(name string, args ...string) (*program, error) {
 	return &program{cmd, in, bufio.NewReader(out)}, cmd.Start()
 }
 
+func (p *program) ask(ctx context.Context) error {
+	return within(ctx, func() error { return exchange(p.in, p.out) })
+}
+
 // end closes the program's input, upon which it ends.
-func (p *program) end() error { return errors.Join(p.in.Close(), p.cmd.Wait()) }
+func (p *program) end() error {
+	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
+		return fmt.Errorf("%s: %w", p.cmd.Path, err)
+	}
+	return nil
+}
 
 // bwrapTurn starts the program afresh in bubblewrap, with the host's system.
 func (b *bench) bwrapTurn(ctx context.Context, command []string) turn {
@@ -41,7 +53,7 @@ func (b *bench) bwrapTurn(ctx context.Context, command []string) turn {
 	if err != nil {
 		return turn{name: rowBwrap, skipped: err.Error()}
 	}
-	args := append([]string{"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--ro-bind", "/", "/",
+	args := append([]string{"--unshare-all", "--new-session", "--cap-drop", "ALL", "--ro-bind", "/", "/",
 		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}, command...)
 	take := func(ctx context.Context) (sample, error) {
 		w := startWatch()
@@ -49,7 +61,7 @@ func (b *bench) bwrapTurn(ctx context.Context, command []string) turn {
 		if err != nil {
 			return sample{}, err
 		}
-		err = ask(ctx, p.in, p.out)
+		err = p.ask(ctx)
 		w.lap("start and reply")
 		return w.done(0), errors.Join(err, p.end())
 	}
@@ -69,7 +81,7 @@ func (b *bench) zygoteTurn(ctx context.Context, python string) turn {
 	b.undo = append(b.undo, p.end)
 	return turn{name: rowZygote, take: func(ctx context.Context) (sample, error) {
 		w := startWatch()
-		err := ask(ctx, p.in, p.out)
+		err := p.ask(ctx)
 		w.lap("fork and reply")
 		return w.done(0), err
 	}}

@@ -48,10 +48,22 @@ type Part struct {
 type Crowd struct {
 	Children int     `json:"children"`
 	Seconds  float64 `json:"seconds,omitempty"`
-	// EachKiB and TotalMiB are what the host's available memory lost to them.
+	// EachKiB and TotalMiB are what the host's available memory lost to them;
+	// absent where that cannot be told from what else the host did meanwhile.
 	EachKiB  float64 `json:"each_kib,omitempty"`
 	TotalMiB float64 `json:"total_mib,omitempty"`
 	Skipped  string  `json:"skipped,omitempty"`
+}
+
+// weigh finds out what the children hold from the memory that was available
+// before, with and after them. What does not come back when they end was not
+// theirs: if that is more than a quarter of the figure, there is none.
+func (c *Crowd) weigh(before, with, after int64) {
+	held, drift := (before+after)/2-with, before-after
+	if held <= 0 || max(drift, -drift) > held/4 {
+		return
+	}
+	c.EachKiB, c.TotalMiB = float64(held)/float64(c.Children)/1024, float64(held)/(1<<20)
 }
 
 // Names of the rows that targets are about.
@@ -60,6 +72,7 @@ const (
 	rowFresh     = "fresh in a sandbox, the same"
 	rowBwrap     = "fresh in bwrap, the same"
 	rowZygote    = "os.fork of a python3, no sandbox"
+	rowTemplate  = "fork of a template, the same"
 	rowFork256   = "fork, python3 with 256 MiB of data"
 	rowFork1024  = "fork, python3 with 1 GiB of data"
 	rowForkNode  = "fork, node"

@@ -1,82 +1,70 @@
 package fork
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"strings"
 	"time"
 
-	"aether/engine"
-	"aether/guest"
 	"aether/sandbox"
 )
 
-// patience bounds the wait for one reply.
-const patience = 30 * time.Second
+// source is a running program in a sandbox that is forked for every sample.
+type source struct {
+	instance sandbox.Instance
+	pid      int
+}
 
-// source is a template that is forked for every sample.
-type source struct{ template *engine.Template }
+// source starts a program and waits until it is primed. It lives as long as the
+// bench.
+func (b *bench) source(ctx context.Context, command ...string) (s source, err error) {
+	if s.instance, err = b.driver.Create(ctx, sandbox.Spec{}); err != nil {
+		return s, err
+	}
+	b.undo = append(b.undo, func() error { return s.instance.Destroy(context.Background()) })
+	if _, ok := s.instance.(sandbox.Forker); !ok {
+		return s, &sandbox.Error{Class: sandbox.Unsupported, Op: "fork", Reason: b.driver.Info().Name + " cannot fork a running sandbox"}
+	}
+	c, err := converse(ctx, s.instance, startOf(command))
+	if err != nil {
+		return s, err
+	}
+	b.undo = append(b.undo, c.close)
+	s.pid = c.running.Pid()
+	return s, c.await(ctx, readPrimed)
+}
 
-func (b *bench) source(ctx context.Context, name string, command ...string) (source, error) {
-	t, err := b.engine.Prepare(ctx, b.driver, engine.Recipe{Name: name, Command: command, Ready: engine.Ready{Line: primed}}, nil)
-	return source{t}, err
+func (s source) fork(ctx context.Context, n int) ([]sandbox.Instance, error) {
+	return s.instance.(sandbox.Forker).Fork(ctx, make([]sandbox.Spec, n))
 }
 
 // first forks the source and has the child answer.
 func (s source) first(ctx context.Context) (_ sample, err error) {
 	w := startWatch()
-	children, err := s.template.Fork(ctx, sandbox.Spec{})
+	children, err := s.fork(ctx, 1)
 	w.lap("fork")
 	if err != nil {
 		return sample{}, err
 	}
-	child := children[0]
-	defer func() { err = errors.Join(err, child.Destroy(ctx)) }()
-	streams, err := child.Streams(ctx)
+	defer func() { err = errors.Join(err, children[0].Destroy(ctx)) }()
+	c, err := converse(ctx, children[0], connectTo(s.pid))
 	w.lap("connect")
 	if err != nil {
 		return sample{}, err
 	}
-	err = ask(ctx, streams.Stdin, bufio.NewReader(streams.Stdout))
+	err = c.ask(ctx)
 	w.lap("reply")
-	return w.done(s.template.LastPause()), err
+	return w.done(s.pause()), errors.Join(err, c.close())
 }
 
-// ask writes a line and waits for the answer.
-func ask(ctx context.Context, to io.Writer, from *bufio.Reader) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := io.WriteString(to, "x\n")
-		if err == nil {
-			err = readAnswer(from)
-		}
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("no reply: %w", ctx.Err())
+// pause is how long the last fork stopped the source, where its driver says so.
+func (s source) pause() time.Duration {
+	if p, ok := s.instance.(interface{ LastForkPause() time.Duration }); ok {
+		return p.LastForkPause()
 	}
+	return 0
 }
 
-func readAnswer(from *bufio.Reader) error {
-	line, err := from.ReadString('\n')
-	if err == nil && line == primed+"\n" {
-		line, err = from.ReadString('\n')
-	}
-	if err == nil && !strings.HasSuffix(line, " x\n") {
-		err = fmt.Errorf("the reply is %q", line)
-	}
-	return err
-}
-
-// fresh makes a sandbox, starts the same program in it and has that answer.
+// fresh makes a sandbox, starts the program in it and has that answer.
 func (b *bench) fresh(command ...string) func(context.Context) (sample, error) {
 	return func(ctx context.Context) (_ sample, err error) {
 		w := startWatch()
@@ -86,29 +74,15 @@ func (b *bench) fresh(command ...string) func(context.Context) (sample, error) {
 			return sample{}, err
 		}
 		defer func() { err = errors.Join(err, instance.Destroy(ctx)) }()
-		err = startAndAsk(ctx, instance, command)
-		w.lap("start and reply")
-		return w.done(0), err
+		c, err := converse(ctx, instance, startOf(command))
+		w.lap("start")
+		if err != nil {
+			return sample{}, err
+		}
+		err = c.ask(ctx)
+		w.lap("reply")
+		return w.done(0), errors.Join(err, c.close())
 	}
-}
-
-func startAndAsk(ctx context.Context, instance sandbox.Instance, command []string) error {
-	client := guest.NewClient(instance.Dial, guest.ClientOptions{})
-	defer client.Close()
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	defer outR.Close()
-	defer inW.Close()
-	running, err := client.Start(ctx, guest.Cmd{Path: command[0], Args: command[1:], Stdin: inR, Stdout: outW})
-	if err != nil {
-		return err
-	}
-	go func() {
-		_, err := running.Wait()
-		outW.CloseWithError(err)
-		inR.Close()
-	}()
-	return ask(ctx, inW, bufio.NewReader(outR))
 }
 
 // watch cuts a span of time into laps.

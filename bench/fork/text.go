@@ -39,9 +39,17 @@ func crowdTable(rows []Crowd) string {
 			table = append(table, []string{fmt.Sprint(c.Children), "skipped: " + c.Skipped})
 			continue
 		}
-		table = append(table, []string{fmt.Sprint(c.Children), fmt.Sprintf("%.3f", c.Seconds), fmt.Sprintf("%.0f", c.EachKiB), fmt.Sprintf("%.1f", c.TotalMiB)})
+		table = append(table, []string{fmt.Sprint(c.Children), fmt.Sprintf("%.3f", c.Seconds), figure("%.0f", c.EachKiB), figure("%.1f", c.TotalMiB)})
 	}
 	return align(table)
+}
+
+// figure is a number, or a dash for one that is absent.
+func figure(format string, value float64) string {
+	if value == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, value)
 }
 
 func millis(us float64) string { return fmt.Sprintf("%.3f", us/1000) }

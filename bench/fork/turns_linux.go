@@ -1,12 +1,17 @@
 package fork
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"aether/engine"
+	"aether/sandbox"
 )
 
 // searchPath is that of a sandbox with the host's system, so that all rows run the
@@ -32,11 +37,15 @@ func (b *bench) turns(ctx context.Context) (turns []turn, err error) {
 		return nil, err
 	}
 	command := []string{python, "-c", pythonWithModules()}
+	template, err := b.templateTurn(ctx, command)
+	if err != nil {
+		return nil, err
+	}
 	forks, err := b.forkTurns(ctx, python)
 	if err != nil {
 		return nil, err
 	}
-	turns = append(forks, turn{name: rowFresh, take: b.fresh(command...)}, b.bwrapTurn(ctx, command), b.zygoteTurn(ctx, python))
+	turns = append(forks, template, turn{name: rowFresh, take: b.fresh(command...)}, b.bwrapTurn(ctx, command), b.zygoteTurn(ctx, python))
 	nodes, err := b.nodeTurns(ctx)
 	if err != nil {
 		return nil, err
@@ -50,18 +59,14 @@ func (b *bench) forkTurns(ctx context.Context, python string) (turns []turn, err
 		return nil, err
 	}
 	for _, c := range []struct {
-		row, name, program string
-		mib                int64
-	}{
-		{rowFork, "modules", pythonWithModules(), 0},
-		{rowFork256, "data-256", pythonWithData(256), 256},
-		{rowFork1024, "data-1024", pythonWithData(1024), 1024},
-	} {
+		row, program string
+		mib          int64
+	}{{rowFork, pythonWithModules(), 0}, {rowFork256, pythonWithData(256), 256}, {rowFork1024, pythonWithData(1024), 1024}} {
 		if need := 3 * c.mib; free>>20 < need {
 			turns = append(turns, turn{name: c.row, skipped: fmt.Sprintf("%d MiB of memory are available, and %d are wanted for it", free>>20, need)})
 			continue
 		}
-		s, err := b.source(ctx, c.name, python, "-c", c.program)
+		s, err := b.source(ctx, python, "-c", c.program)
 		if err != nil {
 			return nil, err
 		}
@@ -70,13 +75,46 @@ func (b *bench) forkTurns(ctx context.Context, python string) (turns []turn, err
 	return turns, nil
 }
 
+// templateTurn forks a template of the same program, which stands still.
+func (b *bench) templateTurn(ctx context.Context, command []string) (turn, error) {
+	t, err := b.engine.Prepare(ctx, b.driver, engine.Recipe{Name: templateName, Command: command, Ready: engine.Ready{Line: primed}}, nil)
+	if err != nil {
+		return turn{}, err
+	}
+	return turn{name: rowTemplate, take: func(ctx context.Context) (sample, error) {
+		w := startWatch()
+		children, err := t.Fork(ctx, sandbox.Spec{})
+		w.lap("fork")
+		if err != nil {
+			return sample{}, err
+		}
+		return reply(ctx, w, children[0])
+	}}, nil
+}
+
+// templateName is that of the template that the pool is filled from too.
+const templateName = "modules"
+
+// reply has a child answer and ends it.
+func reply(ctx context.Context, w *watch, child *engine.Child) (_ sample, err error) {
+	defer func() { err = errors.Join(err, child.Destroy(ctx)) }()
+	streams, err := child.Streams(ctx)
+	w.lap("connect")
+	if err != nil {
+		return sample{}, err
+	}
+	err = within(ctx, func() error { return exchange(streams.Stdin, bufio.NewReader(streams.Stdout)) })
+	w.lap("reply")
+	return w.done(0), err
+}
+
 func (b *bench) nodeTurns(ctx context.Context) ([]turn, error) {
 	node, err := lookPath("node")
 	if err != nil {
 		return []turn{{name: rowForkNode, skipped: err.Error()}, {name: rowFreshNode, skipped: err.Error()}}, nil
 	}
 	command := []string{node, "-e", nodeProgram}
-	s, err := b.source(ctx, "node", command...)
+	s, err := b.source(ctx, command...)
 	if err != nil {
 		return nil, err
 	}

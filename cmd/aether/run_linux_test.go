@@ -38,7 +38,8 @@ func aether(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), "AETHER_TEST_AS_MAIN=1", "AETHER_STATE_DIR="+stateDir)
+	// Under the race detector every program would sleep for a second at its end.
+	cmd.Env = append(os.Environ(), "AETHER_TEST_AS_MAIN=1", "AETHER_STATE_DIR="+stateDir, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"time"
 
 	"aether/host/confine"
@@ -30,12 +32,15 @@ func (i *instance) LastFork() Forked {
 	return i.lastFork
 }
 
+// LastForkPause is how long the last Fork stopped the cell.
+func (i *instance) LastForkPause() time.Duration { return i.LastFork().Pause }
+
 // Fork implements sandbox.Forker. A limit that a Spec leaves at zero is the
 // source's own.
 func (i *instance) Fork(ctx context.Context, specs []sandbox.Spec) (_ []sandbox.Instance, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("cell: fork %s: %w", i.id, err)
+			err = fmt.Errorf("cell: fork %s: %w", i.id, forkError(err))
 		}
 	}()
 	if err := i.alive(); err != nil {
@@ -60,6 +65,22 @@ func (i *instance) Fork(ctx context.Context, specs []sandbox.Spec) (_ []sandbox.
 		list[n] = child
 	}
 	return list, nil
+}
+
+// forkError says what it means that the kernel refused a step of a fork.
+func forkError(err error) error {
+	e := &sandbox.Error{Op: "fork", Err: err, Retry: true}
+	switch {
+	case sandbox.ClassOf(err) != sandbox.Internal:
+		return err
+	case errors.Is(err, syscall.ESRCH), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrClosed):
+		e.Class, e.Reason = sandbox.Conflict, "a process of the source ended meanwhile"
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		e.Class, e.Reason = sandbox.Exhausted, "the child has reached its limit of processes or memory"
+	default:
+		return err
+	}
+	return e
 }
 
 // childSpec is what a child is to be.
@@ -193,7 +214,7 @@ func (child *instance) raise(source *instance, commands []*process, imprint *con
 		}
 		commands = commands[1:]
 	}
-	return nil
+	return imprint.Proceed()
 }
 
 func (child *instance) raiseOne(e *estate, was *process, twin *confine.Twin) error {

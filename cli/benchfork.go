@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"aether/bench/fork"
+	"aether/sandbox"
+)
+
+func benchCommand(drivers []sandbox.Driver) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure sandboxes on this host",
+		Example: "  aether bench fork\n  aether bench fork --rounds 5 --children 100 --json",
+		Args:    knownSubcommand,
+		RunE:    func(*cobra.Command, []string) error { return nil },
+	}
+	cmd.AddCommand(benchForkCommand(drivers))
+	return cmd
+}
+
+func benchForkCommand(drivers []sandbox.Driver) *cobra.Command {
+	var opts fork.Options
+	var driver string
+	cmd := &cobra.Command{
+		Use: "fork", Short: "Measure what forking a running sandbox costs",
+		Long: "Measure, in one interleaved run of a minute or two, how long a fork of a running interpreter takes to its\n" +
+			"first reply, how long its source stands still, what crowds of children cost and how fast a pool\n" +
+			"gives one, beside fresh starts and plain forks. A missed target is a result and no failure.",
+		Example: "  aether bench fork\n  aether bench fork --rounds 5 --children 100 --json",
+		Args:    noArguments,
+	}
+	cmd.Flags().IntVar(&opts.Rounds, "rounds", fork.DefaultRounds, "measure each start this many times")
+	cmd.Flags().IntVar(&opts.Children, "children", fork.DefaultChildren, "make crowds of at most this many children")
+	cmd.Flags().StringVar(&driver, "driver", "", "the system to measure, instead of the best")
+	json := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list, err := candidates(drivers, driver, sandbox.AnyBoundary)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		opts.Progress = progressOf(cmd, *json)
+		report, err := fork.Measure(ctx, list[0], opts)
+		if err != nil {
+			return err
+		}
+		if *json {
+			return printJSON(cmd, report)
+		}
+		return printText(cmd, report.Text())
+	}
+	return cmd
+}
+
+// progressOf is a terminal that is standard error, or nothing.
+func progressOf(cmd *cobra.Command, json bool) io.Writer {
+	if stderr := cmd.ErrOrStderr(); !json && screenOf(stderr).width > 0 {
+		return stderr
+	}
+	return nil
+}

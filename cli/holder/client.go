@@ -1,0 +1,155 @@
+package holder
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+// Client speaks to the holder of one template. It may be used by many at once.
+type Client struct {
+	socket string
+	name   string
+	http   *http.Client
+}
+
+// Dial connects to the holder of a template. Errors: NotFound if there is no such
+// template; Unavailable if its holder has died.
+func (d Dir) Dial(ctx context.Context, name string) (*Client, error) {
+	if err := engine.ValidName(name); err != nil {
+		return nil, err
+	}
+	c := &Client{socket: d.socket(name), name: name}
+	c.http = &http.Client{Transport: &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx) },
+		DisableCompression: true, MaxIdleConnsPerHost: 8,
+	}}
+	conn, err := c.connect(ctx)
+	switch {
+	case err == nil:
+		return c, conn.Close()
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		if _, missing := os.Stat(d.of(name)); missing != nil {
+			return nil, d.notFound(name)
+		}
+		return nil, &sandbox.Error{Class: sandbox.Unavailable, Op: "template " + name, Reason: "its holder has died, or is not ready yet",
+			Remedy: fmt.Sprintf("aether template show %s, then prepare it anew", name)}
+	}
+	return nil, err
+}
+
+func (c *Client) connect(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+}
+
+// Close closes the connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Info asks what the template is and does.
+func (c *Client) Info(ctx context.Context) (info Info, err error) {
+	return info, c.call(ctx, http.MethodGet, "/template", nil, &info)
+}
+
+// End asks the holder to end, which it then does.
+func (c *Client) End(ctx context.Context) error {
+	return c.call(ctx, http.MethodDelete, "/template", nil, nil)
+}
+
+// call makes a request and reads the answer into the value, unless it is nil.
+func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
+	res, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(into)
+}
+
+// send gives the answer of a request that succeeded.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://holder"+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, &sandbox.Error{Class: sandbox.Unavailable, Op: "template " + c.name, Reason: "its holder does not answer", Err: err}
+	}
+	if res.StatusCode < 300 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	return nil, readFailure(res)
+}
+
+func readFailure(res *http.Response) error {
+	var f Failure
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxRequest)).Decode(&f); err != nil {
+		return &sandbox.Error{Op: "holder", Reason: "its answer " + res.Status + " cannot be read", Err: err}
+	}
+	return f.Err()
+}
+
+// upgrade makes a connection that the holder hands through.
+func (c *Client) upgrade(ctx context.Context, path string) (net.Conn, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	through, err := switchProtocols(conn, path)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return through, nil
+}
+
+func switchProtocols(conn net.Conn, path string) (net.Conn, error) {
+	req, err := http.NewRequest(http.MethodPost, "http://holder"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", upgradeName)
+	if err := req.Write(conn); err != nil {
+		return nil, err
+	}
+	reader := bufio.NewReader(conn)
+	res, err := http.ReadResponse(reader, req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		defer res.Body.Close()
+		return nil, readFailure(res)
+	}
+	return &through{conn, reader}, nil
+}
+
+// through is a connection of which some bytes were read ahead.
+type through struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (t *through) Read(p []byte) (int, error) { return t.reader.Read(p) }

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"aether/guest"
+	"aether/interpreter"
+	"aether/sandbox"
+)
+
+// Steps of a preparation, as its observer is told.
+const (
+	StepCreate = "making the sandbox"
+	StepRun    = "running" // with the command
+	StepStart  = "starting"
+	StepReady  = "waiting until it is ready"
+	StepTry    = "trying a fork"
+)
+
+// preparation is a template while it is made.
+type preparation struct {
+	recipe   Recipe
+	instance sandbox.Instance
+	client   *guest.Client
+	notify   func(step string)
+	resident resident
+	streams  *Streams // of a command that was started
+	output   *lines
+}
+
+// prepare makes the sandbox and brings it to the point where it is forked.
+func (p *preparation) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.recipe.Ready.timeout())
+	defer cancel()
+	for _, command := range p.recipe.Run {
+		p.notify(StepRun + " " + shown(command))
+		if err := p.run(ctx, command); err != nil {
+			return err
+		}
+	}
+	p.notify(StepStart + " " + p.recipe.resident())
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	p.notify(StepReady)
+	return p.awaitReady(ctx)
+}
+
+// run runs a command to its end.
+func (p *preparation) run(ctx context.Context, command []string) error {
+	output := newLines("")
+	status, err := runCommand(ctx, p.client, command, output)
+	if err != nil {
+		return fmt.Errorf("engine: run %s: %w", shown(command), err)
+	}
+	if status.Code != 0 || status.Signal != 0 {
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: run " + shown(command),
+			Reason: "it " + ending(status) + said(output)}
+	}
+	return nil
+}
+
+func runCommand(ctx context.Context, client *guest.Client, command []string, output *lines) (guest.Status, error) {
+	running, err := client.Start(ctx, guest.Cmd{Path: command[0], Args: command[1:], Stdout: output, Stderr: output})
+	if err != nil {
+		return guest.Status{}, err
+	}
+	return running.Wait()
+}
+
+// start starts what is left running.
+func (p *preparation) start(ctx context.Context) error {
+	if p.recipe.Code != nil {
+		return p.startCode(ctx, *p.recipe.Code)
+	}
+	command := p.recipe.Command
+	p.output = newLines(p.recipe.Ready.Line)
+	streams, err := startStreams(ctx, p.client, guest.Cmd{Path: command[0], Args: command[1:], Stdout: p.output, Stderr: p.output})
+	if err != nil {
+		return fmt.Errorf("engine: start %s: %w", shown(command), err)
+	}
+	p.streams, p.resident = streams, resident{pid: streams.Pid()}
+	return nil
+}
+
+func (p *preparation) startCode(ctx context.Context, code Code) error {
+	context, err := interpreter.Start(ctx, p.client, code.Language, interpreter.Options{})
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	defer context.Detach()
+	handle := context.Handle()
+	p.resident = resident{pid: handle.PID, handle: &handle}
+	result, err := context.Run(ctx, code.Source, interpreter.Handler{})
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	if e := result.Error; e != nil {
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: run the code", Reason: e.Name + ": " + e.Message, Remedy: e.Traceback}
+	}
+	if result.Status != 0 {
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: run the code", Reason: fmt.Sprintf("its last command gave %d: %s", result.Status, result.Logs.Stderr)}
+	}
+	return nil
+}
+
+// probeEvery is how often a condition is looked at that nothing tells about.
+const probeEvery = 20 * time.Millisecond
+
+func (p *preparation) awaitReady(ctx context.Context) error {
+	ready := p.recipe.Ready
+	switch {
+	case ready.Line != "":
+		return p.awaitLine(ctx)
+	case ready.File != "":
+		return p.awaitProbe(ctx, "the file "+ready.File+" is not there", p.fileExists)
+	case len(ready.Command) > 0:
+		return p.awaitProbe(ctx, shown(ready.Command)+" does not succeed", p.commandSucceeds)
+	}
+	return nil
+}
+
+func (p *preparation) awaitLine(ctx context.Context) error {
+	select {
+	case <-p.output.seen:
+		return nil
+	case <-p.streams.Done():
+		// Its last output may have held the line.
+		return p.ended()
+	case <-ctx.Done():
+		return p.late(ctx, fmt.Sprintf("no line of its output contains %q", p.recipe.Ready.Line))
+	}
+}
+
+// awaitProbe asks until the answer is yes.
+func (p *preparation) awaitProbe(ctx context.Context, missing string, probe func(context.Context) (bool, error)) error {
+	for {
+		yes, err := probe(ctx)
+		if yes || err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-p.residentDone():
+			return p.ended()
+		case <-ctx.Done():
+			return p.late(ctx, missing)
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+func (p *preparation) fileExists(ctx context.Context) (bool, error) {
+	_, err := p.client.Stat(ctx, p.recipe.Ready.File)
+	if sandbox.ClassOf(err) == sandbox.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (p *preparation) commandSucceeds(ctx context.Context) (bool, error) {
+	status, err := runCommand(ctx, p.client, p.recipe.Ready.Command, newLines(""))
+	return err == nil && status.Code == 0 && status.Signal == 0, err
+}
+
+// residentDone is nil, and so never ready, for an interpreter, which has run its
+// code to the end by then.
+func (p *preparation) residentDone() <-chan struct{} {
+	if p.streams == nil {
+		return nil
+	}
+	return p.streams.Done()
+}
+
+func (p *preparation) ended() error {
+	status, err := p.streams.Status()
+	if err != nil {
+		return fmt.Errorf("engine: follow %s: %w", shown(p.recipe.Command), err)
+	}
+	return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: " + shown(p.recipe.Command),
+		Reason: "it " + ending(status) + " before it was ready" + said(p.output), Remedy: "leave a process running that stays"}
+}
+
+func (p *preparation) late(ctx context.Context, missing string) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ctx.Err()
+	}
+	reason := fmt.Sprintf("not ready after %v: %s", p.recipe.Ready.timeout(), missing)
+	if p.output != nil {
+		reason += said(p.output)
+	}
+	return &sandbox.Error{Class: sandbox.Timeout, Op: "engine: prepare " + p.recipe.Name, Reason: reason}
+}
+
+// resident says in a few words what is left running.
+func (r Recipe) resident() string {
+	if r.Code != nil {
+		return string(r.Code.Language)
+	}
+	return shown(r.Command)
+}
+
+// shown is a command in an error or a line of progress.
+func shown(command []string) string {
+	const most = 60
+	text := strings.Join(strings.Fields(strings.Join(command, " ")), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+func ending(status guest.Status) string {
+	if status.Signal != 0 {
+		return "was ended by " + status.Signal.String()
+	}
+	return fmt.Sprintf("ended with status %d", status.Code)
+}
+
+func said(output *lines) string {
+	if text := output.tail(); text != "" {
+		return ": " + text
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// Template is a sandbox that was prepared to be forked.
+type Template struct {
+	*origin
+	recipe   Recipe
+	driver   sandbox.Info
+	fidelity sandbox.Fidelity
+	prepared time.Time
+	took     time.Duration
+}
+
+// ID is that of the template's own sandbox, the root of its fork tree.
+func (t *Template) ID() string { return t.instance.ID() }
+
+// Recipe is what it was made of.
+func (t *Template) Recipe() Recipe { return t.recipe }
+
+// Driver is what runs it, and Fidelity what its forks carry over.
+func (t *Template) Driver() sandbox.Info       { return t.driver }
+func (t *Template) Fidelity() sandbox.Fidelity { return t.fidelity }
+
+// Prepared is when it was ready, and Took how long that took.
+func (t *Template) Prepared() time.Time { return t.prepared }
+func (t *Template) Took() time.Duration { return t.took }
+
+// Frozen says whether it stands still between its forks.
+func (t *Template) Frozen() bool { return t.frozen != nil }
+
+// Done is closed when its sandbox has ended.
+func (t *Template) Done() <-chan struct{} { return t.done }
+
+// Stats says what the template itself uses, without its children.
+func (t *Template) Stats(ctx context.Context) (sandbox.Stats, error) { return t.instance.Stats(ctx) }
+
+// Fork makes one child for each Spec, all of them or none. See sandbox.Forker for
+// what of a Spec counts.
+func (t *Template) Fork(ctx context.Context, specs ...sandbox.Spec) ([]*Child, error) {
+	return t.fork(ctx, specs)
+}
+
+// prepare makes a template, or leaves nothing behind.
+func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Recipe, notify func(string)) (_ *Template, err error) {
+	start := time.Now()
+	if notify == nil {
+		notify = func(string) {}
+	}
+	notify(StepCreate)
+	instance, err := driver.Create(ctx, recipe.Spec)
+	if err != nil {
+		return nil, err
+	}
+	client := guest.NewClient(instance.Dial, guest.ClientOptions{})
+	defer client.Close()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
+		}
+	}()
+	t := &Template{recipe: recipe, driver: driver.Info()}
+	if t.fidelity, err = fidelityOf(instance, t.driver.Name); err != nil {
+		return nil, err
+	}
+	p := &preparation{recipe: recipe, instance: instance, client: client, notify: notify}
+	err = p.prepare(ctx)
+	if p.streams != nil {
+		p.streams.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.origin = newOrigin(e, recipe.Name, instance, p.resident)
+	if err := t.freeze(ctx); err != nil {
+		return nil, err
+	}
+	notify(StepTry)
+	if err := t.try(ctx); err != nil {
+		return nil, err
+	}
+	t.prepared, t.took = time.Now(), time.Since(start)
+	return t, nil
+}
+
+// try forks the template once, so that one that cannot be forked, for what runs in
+// it, is refused when it is prepared and not when it is wanted.
+func (t *Template) try(ctx context.Context) error {
+	made, _, err := t.forkOnce(ctx, make([]sandbox.Spec, 1))
+	if err != nil {
+		return fmt.Errorf("engine: %s cannot be forked: %w", t.recipe.Name, err)
+	}
+	return destroyInstances(ctx, made)
+}
+
+// fidelityOf refuses a sandbox of which no running process can be forked.
+func fidelityOf(instance sandbox.Instance, driver string) (sandbox.Fidelity, error) {
+	forker, ok := instance.(sandbox.Forker)
+	if !ok {
+		return "", &sandbox.Error{Class: sandbox.Unsupported, Op: "engine: prepare", Reason: driver + " cannot fork a running sandbox",
+			Remedy: "use a driver that can, such as the built-in one"}
+	}
+	switch f := forker.ForkFidelity(); f {
+	case sandbox.Live, sandbox.Checkpoint:
+		return f, nil
+	default:
+		return "", &sandbox.Error{Class: sandbox.Unsupported, Op: "engine: prepare",
+			Reason: fmt.Sprintf("a fork by %s carries over its %s only, and no process", driver, f)}
+	}
+}
+
+// close ends the template's own sandbox. Its children live on.
+func (t *Template) close(ctx context.Context) error {
+	return t.instance.Destroy(context.WithoutCancel(ctx))
+}
