@@ -16,6 +16,7 @@ import (
 // TestForkRunsNothingEarly: no instruction of the source's runs in a child before
 // the child is confined, not even on behalf of a signal.
 func TestForkRunsNothingEarly(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	for _, every := range []string{"100", "300", "1000"} {
 		source := create(t, driver, sandbox.Spec{})
@@ -67,6 +68,7 @@ while True:
 // TestForkAmongSiblings: a command that runs in a child already can do nothing to
 // one that is still being made.
 func TestForkAmongSiblings(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	for name, deed := range map[string]string{
 		"stop": "os.kill(other, signal.SIGSTOP)",
@@ -193,6 +195,7 @@ func merge(areas [][]string) (merged [][]string) {
 // TestForkLooksLikeACommand compares a forked process with one that was started
 // in the same cell.
 func TestForkLooksLikeACommand(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriver(t)
 	source := create(t, driver, sandbox.Spec{Limits: sandbox.Limits{Processes: 100}})
 	was := converse(t, source, 0, "python3", "-c", mirror)

@@ -31,6 +31,7 @@ func forkRefused(t *testing.T, source sandbox.Instance, spec sandbox.Spec, runDi
 }
 
 func TestForkBeyondTheProcessLimit(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, runDir := newDriver(t)
 	source := create(t, driver, sandbox.Spec{})
 	threads := converse(t, source, 0, program(t, source, "fork_threads"))
@@ -177,6 +178,7 @@ func TestKilledWhileForking(t *testing.T) {
 // TestForkAndRandomness: what the kernel gives differs; what a program computes
 // from its own state does not until it takes fresh state.
 func TestForkAndRandomness(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", `

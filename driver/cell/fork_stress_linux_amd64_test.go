@@ -109,6 +109,7 @@ func link(h []byte, input string) []byte {
 }
 
 func TestForkInTheMiddleOfAComputation(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", fmt.Sprintf(chain, chainLength))
@@ -137,6 +138,7 @@ work();
 `
 
 func TestForkOfNodeInTheMiddleOfAComputation(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	node := converse(t, source, 0, "node", "-e", fmt.Sprintf(nodeChain, chainLength))
@@ -165,6 +167,7 @@ func added(numbers ...int) (total int) {
 }
 
 func TestForkOfThreads(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	threads := converse(t, source, 0, program(t, source, "fork_threads"))
@@ -223,6 +226,7 @@ func goroutines() error {
 }
 
 func TestForkOfGo(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	binary, err := os.Open("/proc/self/exe")
@@ -265,6 +269,7 @@ func forkSoon(t testing.TB, source sandbox.Instance, n int) (children []sandbox.
 }
 
 func TestForkOfForks(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, _ := newDriverAhead(t, ahead)
 	instance := create(t, driver, sandbox.Spec{})
 	python := converse(t, instance, 0, "python3", "-c", adder)
@@ -283,6 +288,7 @@ func TestForkOfForks(t *testing.T) {
 
 // TestForksInTurn forks one source again and again for a time.
 func TestForksInTurn(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, runDir := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
@@ -319,10 +325,12 @@ func TestForksInTurn(t *testing.T) {
 }
 
 func TestForksAtOnce(t *testing.T) {
+	needRoot(t, "fork of such cells")
 	driver, runDir := newDriverAhead(t, ahead)
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
+	destroy(t, fork(t, source, 1)[0]) // something of it is kept for the next
 	warm(t, driver)
 	before := takeCensus(t, runDir)
 	var callers sync.WaitGroup

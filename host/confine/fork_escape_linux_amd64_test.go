@@ -3,6 +3,7 @@ package confine
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -30,11 +31,11 @@ func TestEscapeFromFork(t *testing.T) {
 		t.Skip("an ordinary user cannot fork cells")
 	}
 	for _, who := range s.whos() {
-		twin := s.launcher(t, who)
+		imprint := s.launcher(t, who)
 		for _, a := range attacks {
 			t.Run(who.name+"/"+a.name, func(t *testing.T) {
 				cell := s.boot(t)
-				out, status := s.launch(t, twin, cell, a.name, who)
+				out, status := s.launch(t, imprint, cell, a.name, who)
 				if status.Code != 0 || status.Signal != 0 {
 					t.Fatalf("%+v: %s", status, out)
 				}
@@ -43,15 +44,15 @@ func TestEscapeFromFork(t *testing.T) {
 			})
 		}
 		t.Run(who.name+"/abi", func(t *testing.T) {
-			if out, status := s.launch(t, twin, s.boot(t), "abi", who); status.Signal != unix.SIGSYS {
+			if out, status := s.launch(t, imprint, s.boot(t), "abi", who); status.Signal != unix.SIGSYS {
 				t.Errorf("a 32-bit system call: %+v, %q", status, out)
 			}
 		})
 	}
 }
 
-// launcher gives a twin of a program that can become any other.
-func (s *scene) launcher(t *testing.T, who who) *Twin {
+// launcher gives an imprint of a program that can become any other.
+func (s *scene) launcher(t *testing.T, who who) *Imprint {
 	t.Helper()
 	source := s.boot(t)
 	_, out, files := pipes(t)
@@ -73,16 +74,16 @@ func (s *scene) launcher(t *testing.T, who who) *Twin {
 			t.Error(err)
 		}
 	})
-	return imprint.Twins[0]
+	return imprint
 }
 
 // launch makes an attack in a child of the twin.
-func (s *scene) launch(t *testing.T, twin *Twin, cell *Cell, name string, who who) (string, spawn.Status) {
+func (s *scene) launch(t *testing.T, imprint *Imprint, cell *Cell, name string, who who) (string, spawn.Status) {
 	t.Helper()
 	in, out, files := pipes(t)
-	p, err := twin.Spawn(cell, Rebirth{Dir: "/tmp", UID: who.id, GID: who.id, Terminal: -1, Group: noGroup,
+	p, err := imprint.Twins[0].Spawn(cell, Rebirth{Dir: "/tmp", UID: who.id, GID: who.id, Terminal: -1, Group: noGroup,
 		Descriptors: []Descriptor{{Number: 0, File: files[0]}, {Number: 1, File: files[1]}, {Number: 2, File: files[1]}}})
-	if err != nil {
+	if err = errors.Join(err, imprint.Proceed()); err != nil {
 		t.Fatal(err)
 	}
 	known, err := json.Marshal(s.facts)

@@ -149,6 +149,9 @@ func (s *forkScene) fork(t *testing.T) (err error) {
 		return err
 	}
 	defer func() { p.Signal(unix.SIGKILL); p.Wait() }()
+	if err := imprint.Proceed(); err != nil {
+		return err
+	}
 	fmt.Fprintln(in, "child")
 	out.SetReadDeadline(time.Now().Add(2 * time.Second))
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != fmt.Sprintln(s.answers) {

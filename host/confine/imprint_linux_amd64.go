@@ -42,12 +42,16 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 		}
 	}
 	began := time.Now()
-	err = im.tracer.Do(func() error { return im.take(during) })
+	err = im.tracer.Do(func() error { return im.take(c, during) })
 	im.Pause = time.Since(began)
-	if err != nil {
-		return nil, fmt.Errorf("confine: take an imprint: %w", errors.Join(err, im.Close()))
+	if err == nil {
+		return im, nil
 	}
-	return im, nil
+	again := last != nil && errors.Is(err, twin.ErrOther)
+	if err = errors.Join(err, im.Close()); again {
+		return c.Imprint(list, nil, during)
+	}
+	return nil, fmt.Errorf("confine: take an imprint: %w", err)
 }
 
 // newImprint starts what becomes twins of processes, which may be running.
@@ -71,7 +75,7 @@ func newImprint(h *Host, list []Running) (im *Imprint, err error) {
 
 // take stops the processes and does what has to be done meanwhile: first all that
 // may be refused, then the rest.
-func (im *Imprint) take(during func() error) (err error) {
+func (im *Imprint) take(c *Cell, during func() error) (err error) {
 	defer func() { err = errors.Join(err, im.resume()) }()
 	if err := im.kept.Close(); err != nil {
 		return err
@@ -82,14 +86,20 @@ func (im *Imprint) take(during func() error) (err error) {
 			return err
 		}
 	}
-	if err := im.complete(); err != nil {
+	if err := im.complete(c.Pid()); err != nil {
 		return err
+	}
+	if len(im.Twins) > 0 {
+		im.kept.LookForIPC(im.Twins[0].paused)
 	}
 	states := make([]*twin.State, len(im.Twins))
 	for i, t := range im.Twins {
 		if states[i], err = t.look(im.kept); err != nil {
 			return err
 		}
+	}
+	if err := im.kept.Check(); err != nil {
+		return err
 	}
 	for i, t := range im.Twins {
 		take := t.become
@@ -105,20 +115,22 @@ func (im *Imprint) take(during func() error) (err error) {
 }
 
 // complete makes sure that the stopped processes are all there are: they may have
-// made others before they were stopped.
-func (im *Imprint) complete() error {
+// made others before they were stopped, and those may be PID 1's by now.
+func (im *Imprint) complete(init int) error {
 	known := map[int]bool{}
 	for _, t := range im.Twins {
 		known[t.of] = true
 	}
 	for _, t := range im.Twins {
-		children, err := twin.Children(t.of)
-		if err != nil {
-			return err
-		}
-		for _, child := range children {
-			if !known[child] {
-				return t.paused.Starting()
+		for _, parent := range []int{t.of, init} {
+			children, err := twin.Children(parent)
+			if err != nil {
+				return err
+			}
+			for _, child := range children {
+				if !known[child] {
+					return t.paused.Starting()
+				}
 			}
 		}
 	}

@@ -29,6 +29,8 @@ type Making struct {
 	Steps, Bytes int
 	// Check is asked, if not nil, when all steps have been made.
 	Check func() error
+
+	lookable bool // this program must be, for the taking
 }
 
 // FirstInput is the number of a Making's first input.
@@ -43,6 +45,10 @@ func (c *Cell) Make(m Making) (files []*os.File, err error) {
 		return nil, fmt.Errorf("confine: make: %w", err)
 	}
 	s := script{raw, &plan{without: c.host.without}}
+	if c.host.Identity.Single {
+		c.host.one.Lock()
+		defer c.host.one.Unlock()
+	}
 	taken := s.Word()
 	var started spawn.Started
 	var count int
@@ -57,6 +63,9 @@ func (c *Cell) Make(m Making) (files []*os.File, err error) {
 	if err = errors.Join(gone, err); err != nil {
 		return nil, fmt.Errorf("confine: make: %w", errors.Join(err, s.Free()))
 	}
+	if c.host.Identity.Single {
+		m.lookable = true
+	}
 	if files, err = m.take(started, count, taken); err != nil {
 		return nil, fmt.Errorf("confine: make: %w", err)
 	}
@@ -68,6 +77,12 @@ func (m Making) take(started spawn.Started, count int, taken spawn.Word) (files 
 	if err = started.Announced(); err == nil {
 		if m.Check != nil {
 			err = m.Check()
+		}
+		if err == nil && m.lookable {
+			// To take from a process whose memory is still this program's, an
+			// ordinary user must be able to look into that. Nothing runs in the
+			// cell yet that could.
+			err = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 		}
 		if err == nil {
 			files, err = takeFiles(started.Branched(), FirstInput+len(m.Inputs), count)

@@ -71,8 +71,7 @@ type Watch struct {
 const maxDescriptors = 1 << 16
 
 // Spawn makes a child of the twin in another cell: it has all the namespaces,
-// rules and limits of a command that is started there, and goes on where the
-// process was.
+// rules and limits of a command that is started there. It waits for Proceed.
 func (t *Twin) Spawn(c *Cell, r Rebirth) (*spawn.Process, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,13 +111,40 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	if err == nil {
 		err = t.script.AwaitFrom(ready, p)
 	}
-	if err == nil {
-		err = t.tracer.Do(func() error { return b.proceed(p.Pid()) })
-	}
 	if err != nil {
 		return nil, errors.Join(err, bury(p))
 	}
+	t.born, t.child = b, p
 	return p, nil
+}
+
+// Proceed has every process that was spawned since go on where its like was. None
+// of them runs while another is still being made: until then that one could be
+// stopped, and shares memory with its twin.
+func (im *Imprint) Proceed() error {
+	err := im.tracer.Do(im.proceed)
+	if err != nil {
+		return fmt.Errorf("confine: fork: %w", err)
+	}
+	return nil
+}
+
+func (im *Imprint) proceed() (err error) {
+	var all []*twin.Paused
+	for _, t := range im.Twins {
+		if t.born != nil && err == nil {
+			err = t.born.prepare(t.child.Pid(), &all)
+		}
+		t.born, t.child = nil, nil
+	}
+	errs := []error{err}
+	for _, child := range all {
+		if err != nil {
+			errs = append(errs, unix.Kill(child.PID, unix.SIGKILL))
+		}
+		errs = append(errs, child.Release())
+	}
+	return errors.Join(errs...)
 }
 
 func reap(pid int) error {
@@ -295,9 +321,9 @@ func (b *birth) settle(ready spawn.Word) error {
 	return nil
 }
 
-// proceed has the process, which is ready, and all below it go on. It must be
-// called on the tracer.
-func (b *birth) proceed(pid int) error {
+// prepare makes the process, which is ready, and all below it what they are to
+// go on as. It must be called on the tracer.
+func (b *birth) prepare(pid int, all *[]*twin.Paused) error {
 	children, err := twin.Children(pid)
 	if err != nil {
 		return err
@@ -307,11 +333,16 @@ func (b *birth) proceed(pid int) error {
 	}
 	// They were made one after another, and are listed so.
 	for i, child := range b.below {
-		if err := child.proceed(children[i]); err != nil {
+		if err := child.prepare(children[i], all); err != nil {
 			return err
 		}
 	}
-	return errors.Join(b.check(), b.twin.state.Continue(pid, b.root.script))
+	if err := b.check(); err != nil {
+		return err
+	}
+	child, err := b.twin.state.Prepare(pid, b.root.script)
+	*all = append(*all, child)
+	return err
 }
 
 // dropButOne is dropTo, but for what it takes to make threads with given

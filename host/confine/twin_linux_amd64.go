@@ -47,6 +47,9 @@ type Twin struct {
 	tracer  *spawn.Thread
 
 	mu sync.Mutex // one child at a time is made
+	// born and child are the one that waits to proceed.
+	born  *birth
+	child *spawn.Process
 	// broken says that the twin can have no more children.
 	broken bool
 }

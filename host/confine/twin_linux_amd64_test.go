@@ -2,6 +2,7 @@ package confine
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -57,7 +58,7 @@ for line in sys.stdin:
 		began := time.Now()
 		q, err := twin.Spawn(child, Rebirth{Dir: "/tmp", UID: UserID, GID: UserID, Terminal: -1, Group: noGroup,
 			Descriptors: []Descriptor{{Number: 0, File: files[0]}, {Number: 1, File: files[1]}, {Number: 2, File: files[1]}}})
-		if err != nil {
+		if err = errors.Join(err, imprint.Proceed()); err != nil {
 			t.Fatal(err)
 		}
 		go q.Wait()

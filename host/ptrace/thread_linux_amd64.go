@@ -254,8 +254,41 @@ func (t *Thread) Call(base *Registers, site uint64, nr uintptr, args ...uint64) 
 	return int64(r.Rax), err
 }
 
+// Reap takes note of the end of a thread that has ended or is about to, and is
+// not the first of its process: until its tracer does, the process cannot end.
+func (t *Thread) Reap() error {
+	for end := time.Now().Add(stopPatience); ; time.Sleep(100 * time.Microsecond) {
+		var info childInfo
+		err := t.waitid(&info, unix.WEXITED|unix.WNOHANG)
+		switch {
+		case errors.Is(err, ErrGone):
+			return nil
+		case err != nil || info.pid != 0:
+			return err
+		case time.Now().After(end):
+			return ErrStuck
+		}
+	}
+}
+
 // Detach lets the thread go on.
 func (t *Thread) Detach() error { return number(unix.PTRACE_DETACH, t.TID, uintptr(t.Signal)) }
+
+// Unnotice makes the registers of a thread that was stopped within a system call
+// such that the call is made again, where the kernel would have it fail though no
+// signal came: the calls that signal(7) lists as failing after a mere stop.
+func Unnotice(r *Registers) (changed bool) {
+	const restartNoHandler = -514 // ERESTARTNOHAND: fails if a handler runs, else not
+	switch r.Orig_rax {
+	case unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP,
+		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_IO_GETEVENTS:
+		if changed = int64(r.Rax) == -int64(unix.EINTR); changed {
+			result := int64(restartNoHandler)
+			r.Rax = uint64(result)
+		}
+	}
+	return changed
+}
 
 // RestartCall makes the registers of a thread that was stopped within a system
 // call such that whoever gets them makes the call again, from its beginning.

@@ -47,13 +47,14 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return sent
 }
 
-// Fd runs fn with the process's descriptor, which stays open meanwhile.
+// Fd runs fn with the process's descriptor, which stays open meanwhile. A process
+// that has ended is ESRCH.
 func (p *Process) Fd(fn func(pidfd int)) error {
 	raw, err := p.pidfd.SyscallConn()
-	if err != nil {
-		return err
+	if err != nil || raw.Control(func(fd uintptr) { fn(int(fd)) }) != nil {
+		return unix.ESRCH
 	}
-	return raw.Control(func(fd uintptr) { fn(int(fd)) })
+	return nil
 }
 
 // Wait waits for the end and reaps. It may be called by many.

@@ -25,6 +25,7 @@ func (s *State) Process(script *spawn.Script) {
 	}
 	for which, timer := range s.timers {
 		if timer != ([32]byte{}) {
+			timer = running(timer)
 			b.Call(unix.SYS_SETITIMER, uintptr(which), b.bytes(timer[:]), 0)
 		}
 	}
@@ -100,27 +101,30 @@ func (s *State) Threads(script *spawn.Script, own func()) {
 	script.Land(over)
 }
 
-// Continue lets a child whose threads have all made their steps go on as the
-// process was when it was paused. It must be called on a thread for tracing.
-func (s *State) Continue(pid int, script *spawn.Shared) (err error) {
-	child := &Paused{PID: pid}
+// Prepare makes a child whose threads have all made their steps what the process
+// was when it was paused. It goes on from there when it is released, which is
+// the caller's to do, whether or not this fails. It must be called on a thread
+// for tracing.
+func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error) {
+	child = &Paused{PID: pid}
 	if err := child.stop(); err != nil {
-		return errors.Join(err, child.release())
+		return child, err
 	}
 	if len(child.threads) != len(s.threads) {
-		return errors.Join(fmt.Errorf("twin: the child has %d threads, not %d", len(child.threads), len(s.threads)), child.release())
+		return child, fmt.Errorf("twin: the child has %d threads, not %d", len(child.threads), len(s.threads))
 	}
 	if err := s.put(child, script); err != nil {
-		return errors.Join(err, child.release())
+		return child, err
 	}
 	if s.stopped {
 		// Whichever thread is let go first stops all of them, at once.
-		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-			return errors.Join(os.NewSyscallError("kill", err), child.release())
-		}
+		err = os.NewSyscallError("kill", unix.Kill(pid, unix.SIGSTOP))
 	}
-	return child.release()
+	return child, err
 }
+
+// Release lets a child go on.
+func (p *Paused) Release() error { return p.release() }
 
 func (s *State) put(child *Paused, script *spawn.Shared) error {
 	for _, t := range child.threads {

@@ -218,6 +218,24 @@ func joinedGroups(igmp string) bool {
 	return false
 }
 
+// joinedGroups6 does so for igmp6, where the kernel itself joins the groups of all
+// nodes, and one for each address.
+func joinedGroups6(igmp6 string) bool {
+	const group, byAddress = 2, "ff0200000000000000000001ff"
+	for line := range strings.SplitSeq(igmp6, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) <= group || strings.HasPrefix(fields[group], byAddress) {
+			continue
+		}
+		switch fields[group] {
+		case "ff010000000000000000000000000001", "ff020000000000000000000000000001":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
 // aboutProcess says that a path in /proc is one of a process.
 func aboutProcess(path string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/proc/"), "/")

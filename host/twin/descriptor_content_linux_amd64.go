@@ -12,21 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Content is a copy of a file that no path leads to: memory (memfd_create, or
-// shared without a name) or a file that was removed while it was open.
-type Content struct {
-	// Memory says that it is memory, of that Name; else Dir is where the file was.
-	Memory    bool
-	Name, Dir string
-
-	id    fileID
-	size  int64
-	mode  uint32
-	seals int
-	data  []run // where something was written
-	file  *os.File
-}
-
 const (
 	// maxContent bounds what is copied for one imprint: it is held by the host.
 	maxContent = 1 << 30

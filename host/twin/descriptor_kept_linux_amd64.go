@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,11 +20,23 @@ type Kept struct {
 	contents map[fileID]*Content
 	bytes    int64
 	unix     map[uint64]unixSocket // nil before it was asked for
+	polls    map[int]*pollSet      // by object
+	ipc      chan error            // nil unless looked for
 }
+
+// pollSet is an epoll set, while it is found out by whom its files are watched.
+type pollSet struct {
+	unclaimed map[watchID]bool
+	refusal   error
+}
+
+// watchID tells the watches of an epoll set apart: the number that each was made
+// with, and how many of that number came before.
+type watchID struct{ number, before int }
 
 // NewKept begins the keeping for processes that are paused at the same time.
 func NewKept() *Kept {
-	return &Kept{open: map[string][]openFile{}, contents: map[fileID]*Content{}}
+	return &Kept{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}}
 }
 
 // Close gives the copies back.
@@ -38,9 +51,6 @@ func (k *Kept) Close() error {
 	k.contents = nil
 	return errors.Join(errs...)
 }
-
-// fileID tells files apart, whatever they are called.
-type fileID struct{ device, inode uint64 }
 
 // openFile is one that some descriptor stands for.
 type openFile struct{ pid, number, object int }
@@ -82,4 +92,75 @@ func compareFiles(a, b openFile) (int, error) {
 		return 0, fmt.Errorf("twin: the kernel has no order of open files")
 	}
 	return 0, nil
+}
+
+// claim keeps those watches of an epoll set that the process can make again: in
+// which the number stands for the file that is watched. A number may have been
+// closed since, or stand for another file, or be one of another process.
+func (k *Kept) claim(p *Paused, d *Descriptor) error {
+	set := k.polls[d.Object]
+	if set == nil {
+		set = &pollSet{map[watchID]bool{}, refuse(p.Inside, p.Name, fmt.Sprintf("has an epoll set, descriptor %d, that watches a file which has been closed under the number that it is watched by", d.Number), false)}
+		for _, id := range watchIDs(d.Watches) {
+			set.unclaimed[id] = true
+		}
+		k.polls[d.Object] = set
+	}
+	var own [][3]int64
+	for i, id := range watchIDs(d.Watches) {
+		if !set.unclaimed[id] {
+			continue
+		}
+		same, err := p.watches(d.Number, id)
+		if err != nil {
+			return err
+		}
+		if same {
+			delete(set.unclaimed, id)
+			own = append(own, d.Watches[i])
+		}
+	}
+	d.Watches = own
+	return nil
+}
+
+func watchIDs(watches [][3]int64) []watchID {
+	seen, ids := map[int]int{}, make([]watchID, len(watches))
+	for i, w := range watches {
+		number := int(w[0])
+		ids[i] = watchID{number, seen[number]}
+		seen[number]++
+	}
+	return ids
+}
+
+// watches says whether a number of the process stands for what an epoll set
+// watches by it.
+func (p *Paused) watches(poll int, id watchID) (bool, error) {
+	const watched = 7 // KCMP_EPOLL_TFD
+	slot := [3]uint32{uint32(poll), uint32(id.number), uint32(id.before)}
+	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(p.PID), uintptr(p.PID), watched, uintptr(id.number), uintptr(unsafe.Pointer(&slot)), 0)
+	if errno == unix.EBADF {
+		return false, nil
+	}
+	if errno != 0 {
+		return false, os.NewSyscallError("kcmp", errno)
+	}
+	return order == 0, nil
+}
+
+// Check says, once all processes have been read, whether all that they hold
+// together can be made again.
+func (k *Kept) Check() error {
+	if k.ipc != nil {
+		if err := <-k.ipc; err != nil {
+			return err
+		}
+	}
+	for _, set := range k.polls {
+		if len(set.unclaimed) > 0 {
+			return set.refusal
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package twin
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -12,31 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// Sock is what a socket was.
-type Sock struct {
-	Family, Type, Protocol int
-	Inode                  uint64
-	// Peer is the inode of the unix socket that it is connected to. That one may
-	// be closed: then Orphan says so.
-	Peer   uint64
-	Orphan bool
-	// Listens says that it waits for connections.
-	Listens bool
-
-	local, remote []byte // addresses, empty if there is none
-	backlog       int
-	shut          int
-	mode          uint32 // of the file that it is bound to
-	options       []option
-	queue         [][]byte // what it has not read yet
-}
-
-// option is one that was set on a socket.
-type option struct {
-	level, name int
-	value       []byte
-}
 
 // Path is the path that the socket is bound to, or empty.
 func (s *Sock) Path() string {
@@ -67,7 +43,15 @@ var optionsOf = []struct{ family, kind, level, name, size int }{
 	{unix.AF_UNIX, 0, unix.SOL_SOCKET, unix.SO_PASSCRED, 4},
 	{unix.AF_INET, 0, unix.SOL_SOCKET, unix.SO_REUSEPORT, 4},
 	{unix.AF_INET6, 0, unix.SOL_SOCKET, unix.SO_REUSEPORT, 4},
+	{unix.AF_INET, 0, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, 16},
+	{unix.AF_INET6, 0, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, 16},
 	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_RECVERR, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_RECVTOS, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_RECVTTL, 4},
 	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 4},
 	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_TTL, 4},
 	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_TOS, 4},
@@ -239,12 +223,17 @@ func (p *Paused) keepTCP(s *Sock, fd, number int) error {
 
 // checkMulticast refuses memberships in groups, which do not say whose they are.
 func (p *Paused) checkMulticast(number int) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/igmp", p.PID))
-	if err != nil {
-		return err
-	}
-	if joinedGroups(string(text)) {
-		return p.refuseSocket(number, "of UDP while some socket is a member of a multicast group", false)
+	for name, joined := range map[string]func(string) bool{"igmp": joinedGroups, "igmp6": joinedGroups6} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", p.PID, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the kernel does without
+		}
+		if err != nil {
+			return err
+		}
+		if joined(string(text)) {
+			return p.refuseSocket(number, "of UDP while some socket is a member of a multicast group", false)
+		}
 	}
 	return nil
 }

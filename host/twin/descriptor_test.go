@@ -59,3 +59,13 @@ func TestJoinedGroups(t *testing.T) {
 		t.Error("a group that was joined is not seen")
 	}
 }
+
+func TestJoinedGroups6(t *testing.T) {
+	const usual = "1    lo              ff020000000000000000000000000001     1 0000000C 0\n1    lo              ff0200000000000000000001ff000001     1 00000004 0\n"
+	if joinedGroups6(usual) {
+		t.Error("the kernel's own groups count as joined")
+	}
+	if !joinedGroups6(usual + "1    lo              ff020000000000000000000000000123     1 00000004 0\n") {
+		t.Error("a group that was joined is not seen")
+	}
+}

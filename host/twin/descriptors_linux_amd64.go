@@ -12,7 +12,6 @@ import (
 	"unsafe"
 
 	"aether/host/inroot"
-	"aether/host/spawn"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -103,6 +102,8 @@ func (p *Paused) keep(k *Kept, d *Descriptor) (err error) {
 		err = p.keepFile(d)
 	case Pipe:
 		err = p.keepPipe(d)
+	case Poll:
+		err = k.claim(p, d)
 	case Socket:
 		err = p.keepSocket(k, d)
 	case Deleted:
@@ -179,56 +180,6 @@ func (p *Paused) isAt(path, link string) bool {
 	defer entry.Close()
 	var found unix.Stat_t
 	return unix.Fstat(int(entry.Fd()), &found) == nil && found.Ino == there.Ino && found.Dev == there.Dev
-}
-
-// keepPipe keeps how large a pipe is and, by an end for reading, what is in it.
-func (p *Paused) keepPipe(d *Descriptor) error {
-	fd, err := p.borrow(d.Number)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if d.Capacity, err = unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err != nil {
-		return os.NewSyscallError("fcntl", err)
-	}
-	if d.Flags&unix.O_ACCMODE != unix.O_WRONLY {
-		d.Unread, err = p.peekPipe(fd, d)
-	}
-	return err
-}
-
-// peekPipe reads what is in a pipe and leaves it there.
-func (p *Paused) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
-	n, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	if d.Flags&unix.O_DIRECT != 0 {
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("has packets in the pipe of descriptor %d", d.Number), true)
-	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
-	}
-	defer unix.Close(ends[0])
-	defer unix.Close(ends[1])
-	unix.FcntlInt(uintptr(ends[1]), unix.F_SETPIPE_SZ, d.Capacity) //nolint:errcheck // what does not fit is found out below
-	copied, err := unix.Tee(pipe, ends[1], n, unix.SPLICE_F_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("tee", err)
-	}
-	if copied != int64(n) {
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("has a pipe of which only %d of %d bytes can be copied", copied, n), true)
-	}
-	content := make([]byte, n)
-	for read := 0; read < n; {
-		got, err := unix.Read(ends[0], content[read:])
-		if err != nil {
-			return nil, os.NewSyscallError("read", err)
-		}
-		read += got
-	}
-	return content, nil
 }
 
 // Remake makes an object like the one that a descriptor of an anonymous kind
@@ -347,42 +298,6 @@ func (p *Paused) Place() (place Place, err error) {
 	return place, err
 }
 
-// PipeEnd says which pipe a file of this program's is an end of, and whether it
-// is the end for writing.
-func PipeEnd(f *os.File) (inode uint64, writes bool, err error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return 0, false, err
-	}
-	controlled := raw.Control(func(fd uintptr) {
-		var stat unix.Stat_t
-		if err = unix.Fstat(int(fd), &stat); err != nil {
-			return
-		}
-		var flags int
-		flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0)
-		inode, writes = stat.Ino, flags&unix.O_ACCMODE == unix.O_WRONLY
-	})
-	return inode, writes, errors.Join(controlled, err)
-}
-
-// Fill writes as much as fits into a pipe, without waiting.
-func Fill(pipe *os.File, data []byte) (n int, err error) {
-	raw, err := pipe.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	controlled := raw.Control(func(fd uintptr) {
-		if err = unix.SetNonblock(int(fd), true); err != nil {
-			return
-		}
-		if n, err = unix.Write(int(fd), data); err == unix.EAGAIN {
-			n, err = 0, nil
-		}
-	})
-	return n, errors.Join(controlled, err)
-}
-
 // Reopen opens what a file of this program's stands for once more, with flags of
 // its own.
 func Reopen(f *os.File, flags int) (again *os.File, err error) {
@@ -399,94 +314,4 @@ func Reopen(f *os.File, flags int) (again *os.File, err error) {
 		}
 	})
 	return again, errors.Join(controlled, os.NewSyscallError("open", err))
-}
-
-// TakeLocks takes the locks that belong to the open file and not to a process.
-func (d Descriptor) TakeLocks(f *os.File) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	for _, l := range d.Locks {
-		controlled := raw.Control(func(fd uintptr) { err = l.take(int(fd)) })
-		if err = errors.Join(controlled, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Names of locks.
-const (
-	lockFile    = "FLOCK"
-	lockOpen    = "OFDLCK"
-	lockProcess = "POSIX"
-)
-
-func (l Lock) take(fd int) error {
-	switch l.Owner {
-	case lockProcess:
-		return nil
-	case lockFile:
-		how := unix.LOCK_SH
-		if l.Write {
-			how = unix.LOCK_EX
-		}
-		return os.NewSyscallError("flock", unix.Flock(fd, how|unix.LOCK_NB))
-	case lockOpen:
-		whole := l.fcntl()
-		return os.NewSyscallError("fcntl", unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole))
-	}
-	return errors.ErrUnsupported
-}
-
-// ProcessLocks are those that belong to the process itself. The kernel tells of
-// them by every descriptor of a file; one that is not open in the right way is
-// not that by which they were taken.
-func (d Descriptor) ProcessLocks() (list []Lock) {
-	for _, l := range d.Locks {
-		wrong := unix.O_WRONLY
-		if l.Write {
-			wrong = unix.O_RDONLY
-		}
-		if l.Owner == lockProcess && d.Flags&unix.O_ACCMODE != wrong {
-			list = append(list, l)
-		}
-	}
-	return list
-}
-
-// Take appends the taking of a lock that belongs to a process, by itself.
-func (l Lock) Take(s *spawn.Script, number int) {
-	f := l.fcntl()
-	address, mem := s.Bytes(int(unsafe.Sizeof(f)))
-	*(*unix.Flock_t)(unsafe.Pointer(&mem[0])) = f
-	s.Call(unix.SYS_FCNTL, uintptr(number), unix.F_SETLK, address)
-}
-
-func (l Lock) fcntl() unix.Flock_t {
-	f := unix.Flock_t{Type: unix.F_RDLCK, Start: l.Start}
-	if l.Write {
-		f.Type = unix.F_WRLCK
-	}
-	if l.End >= 0 {
-		f.Len = l.End - l.Start + 1
-	}
-	return f
-}
-
-// SetCapacity makes a pipe as large as another was.
-func SetCapacity(pipe *os.File, size int) error {
-	raw, err := pipe.SyscallConn()
-	if err != nil {
-		return err
-	}
-	controlled := raw.Control(func(fd uintptr) {
-		now, failed := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
-		if failed == nil && now != size {
-			_, failed = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size)
-		}
-		err = os.NewSyscallError("fcntl", failed)
-	})
-	return errors.Join(controlled, err)
 }

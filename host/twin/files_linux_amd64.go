@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"aether/host/inroot"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -97,14 +99,29 @@ func (s *State) checkFiles(pid int) error {
 	if err != nil {
 		return err
 	}
-	at := map[uint64]Area{}
-	for _, a := range have {
-		at[a.Start] = a
-	}
 	for _, a := range s.areas {
-		if a.file() && !a.Shared && at[a.Start].Inode != a.Inode {
+		for len(have) > 0 && have[0].End <= a.Start {
+			have = have[1:] // what was two areas there may be one here
+		}
+		if a.file() && !special(a) && (len(have) == 0 || have[0].Start > a.Start || have[0].Inode != a.Inode) {
 			return s.refuse(true, "maps %s, which is another file by now", a.Name)
 		}
 	}
 	return nil
+}
+
+// pathMapping is what the process shares, for who can open files by their paths
+// only.
+func (s *State) pathMapping(m Mapping, a Area) (Mapping, error) {
+	root, err := inroot.Open(fmt.Sprintf("/proc/%d/root", s.PID))
+	if err != nil {
+		return m, err
+	}
+	defer root.Close()
+	info, err := root.Stat(a.Name)
+	if err != nil || !info.Mode.IsRegular() {
+		return m, s.refuse(false, "shares memory at %x (%s), which takes root to carry over", a.Start, a.Name)
+	}
+	m.Path = a.Name
+	return m, nil
 }

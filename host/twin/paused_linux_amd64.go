@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -83,7 +84,8 @@ func (p *Paused) stop() error {
 			return nil
 		}
 		if len(seen) > maxThreads {
-			return refuse(p.PID, p.Name, fmt.Sprintf("has more than %d threads", maxThreads), false)
+			p.introduce()
+			return refuse(p.Inside, p.Name, fmt.Sprintf("has more than %d threads", maxThreads), false)
 		}
 		if err := p.seize(fresh); err != nil {
 			return err
@@ -121,7 +123,10 @@ func (p *Paused) seize(tids []int) error {
 	for _, t := range asked {
 		err := t.Await()
 		if errors.Is(err, ptrace.ErrGone) && t.TID != p.PID {
-			continue
+			err = t.Reap()
+			if err == nil {
+				continue
+			}
 		}
 		if err != nil {
 			return p.explain(err)
@@ -133,13 +138,40 @@ func (p *Paused) seize(tids []int) error {
 
 // explain says what it means that a thread cannot be stopped.
 func (p *Paused) explain(err error) error {
+	p.introduce()
 	switch {
 	case errors.Is(err, ptrace.ErrStuck):
-		return refuse(p.PID, p.Name, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork", true)
+		return refuse(p.Inside, p.Name, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork", true)
 	case errors.Is(err, unix.EPERM):
-		return refuse(p.PID, p.Name, "is traced by another process", false)
+		return p.explainEPERM()
 	}
 	return err
+}
+
+// explainEPERM tells those who are traced from those who end.
+func (p *Paused) explainEPERM() error {
+	s, err := readStatus(fmt.Sprintf("/proc/%d/status", p.PID))
+	switch {
+	case err != nil:
+		return err
+	case strings.HasPrefix(s["State"], "Z"):
+		return refuse(p.Inside, p.Name, "has ended, but for other threads than its first", false)
+	case s["TracerPid"] == "0":
+		return refuse(p.Inside, p.Name, "has threads that end or executes another program", true)
+	}
+	return refuse(p.Inside, p.Name, "is traced by another process", false)
+}
+
+// introduce finds out what a process is called that could not be looked at.
+func (p *Paused) introduce() {
+	status, err := readStatus(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return // it has ended, and has no name any more
+	}
+	p.Name = status["Name"]
+	if inside, err := status.inside(); err == nil {
+		p.Inside = inside
+	}
 }
 
 // look reads what makes the threads what they are, apart from what only they
@@ -176,6 +208,11 @@ func (t *thread) look(s status) (err error) {
 	}
 	if t.regs, err = t.Registers(); err != nil {
 		return err
+	}
+	if ptrace.Unnotice(&t.regs) {
+		if err := t.SetRegisters(&t.regs); err != nil {
+			return err
+		}
 	}
 	if t.extended, err = t.Extended(); err != nil {
 		return err
@@ -257,11 +294,6 @@ func (p *Paused) askProcess() (a answers, err error) {
 		}
 		a.actions[signal] = action
 	}
-	for which := range a.timers {
-		if err := p.askMemory(leader, a.timers[which][:], unix.SYS_GETITIMER, uint64(which), p.scratch); err != nil {
-			return a, err
-		}
-	}
 	return a, nil
 }
 
@@ -289,7 +321,7 @@ func (p *Paused) prepareCalls(areas []Area) error {
 			return p.read(p.scratch, p.saved[:])
 		}
 	}
-	return refuse(p.PID, p.Name, "has no memory of its own", false)
+	return refuse(p.Inside, p.Name, "has no memory of its own", false)
 }
 
 var syscallCode = [2]byte{0x0f, 0x05}
@@ -319,7 +351,7 @@ func (p *Paused) findSite(areas []Area) error {
 			}
 		}
 	}
-	return refuse(p.PID, p.Name, "has no instruction to make system calls with", true)
+	return refuse(p.Inside, p.Name, "has no instruction to make system calls with", true)
 }
 
 func (p *Paused) read(address uint64, into []byte) error {
@@ -360,7 +392,13 @@ func (p *Paused) Resume() error {
 func (p *Paused) release() error {
 	var errs []error
 	for _, t := range p.threads {
-		if err := t.Detach(); err != nil && !errors.Is(err, unix.ESRCH) {
+		err := t.Detach()
+		if errors.Is(err, unix.ESRCH) { // killed
+			if err = nil; t.TID != p.PID {
+				err = t.Reap()
+			}
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("twin: let process %d go: %w", p.PID, err))
 		}
 	}

@@ -48,6 +48,9 @@ func (s *State) Mappings(k *Kept) (list []Mapping, err error) {
 
 func (s *State) mapping(k *Kept, a Area) (m Mapping, err error) {
 	m = Mapping{Start: a.Start, Size: a.Size(), Offset: a.Offset, Protection: protection(a), Writable: a.has("sh"), Advice: adviceOf(a)}
+	if byPath() {
+		return s.pathMapping(m, a)
+	}
 	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", s.PID, a.Start, a.End)
 	name, err := os.Readlink(link)
 	if err != nil {

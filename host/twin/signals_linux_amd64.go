@@ -12,8 +12,10 @@ import (
 // maxPending bounds the signals that wait, of a thread or of the process.
 const maxPending = 1024
 
-// readPending reads which signals wait to be delivered.
-func (s *State) readPending() (err error) {
+// readPending reads which signals wait to be delivered. It must be now, and not
+// when the process was paused: others, which were paused later, may have sent it
+// some since.
+func (s *State) readPending() error {
 	shared, err := s.status.number("ShdPnd", 16)
 	if err != nil {
 		return err
@@ -29,19 +31,61 @@ func (s *State) readPending() (err error) {
 	return nil
 }
 
+// askAtOnce asks what only the process can say, and reads the signals that wait. A
+// timer that ends between the two would be lost, or be there twice: then timers
+// are asked for again. They go on only when their signals are delivered.
+func (s *State) askAtOnce() error {
+	if err := s.ask(); err != nil {
+		return err
+	}
+	if err := s.readPending(); err != nil {
+		return err
+	}
+	const tries = 4
+	for range tries {
+		before := s.countQueued()
+		if err := s.askTimers(); err != nil {
+			return err
+		}
+		if err := s.readPending(); err != nil {
+			return err
+		}
+		if s.countQueued() == before {
+			return nil
+		}
+	}
+	return s.refuse(true, "is sent signals too fast")
+}
+
+func (s *State) countQueued() int {
+	n := len(s.queued)
+	for _, t := range s.threads {
+		n += len(t.queued)
+	}
+	return n
+}
+
+// pendingOf lists the signals that wait. set are those of which the kernel told
+// before: for some it keeps no more than that they came.
 func (s *State) pendingOf(t *thread, process bool, set uint64) ([]ptrace.SignalInfo, error) {
-	if set == 0 {
-		return nil, nil
+	const usual = 4
+	list, err := t.Pending(process, usual)
+	if err == nil && len(list) == usual {
+		list, err = t.Pending(process, maxPending)
 	}
-	if set&(1<<(unix.SIGKILL-1)|1<<(unix.SIGSTOP-1)) != 0 {
-		return nil, s.refuse(true, "is being stopped or killed")
-	}
-	list, err := t.Pending(process, maxPending)
 	if err != nil {
 		return nil, os.NewSyscallError("ptrace", err)
 	}
 	if len(list) == maxPending {
 		return nil, s.refuse(true, "has more than %d signals pending", maxPending)
+	}
+	for i := range list {
+		if n := list[i].Number(); n == int(unix.SIGKILL) || n == int(unix.SIGSTOP) {
+			return nil, s.refuse(true, "is being stopped or killed")
+		}
+	}
+	if set&(1<<(unix.SIGKILL-1)|1<<(unix.SIGSTOP-1)) != 0 {
+		return nil, s.refuse(true, "is being stopped or killed")
 	}
 	for i := range list {
 		set &^= 1 << (list[i].Number() - 1)
@@ -56,15 +100,9 @@ func (s *State) pendingOf(t *thread, process bool, set uint64) ([]ptrace.SignalI
 	return list, nil
 }
 
-// blockSignals appends that none is delivered until the process goes on as it
-// was: what would handle them is there before it is.
-func (b builder) blockSignals() {
-	all := b.Int64(-1)
-	b.Call(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, all, 0, 8)
-}
-
 // sendPending appends the sending of signals that waited, by those for whom they
-// are: to others the kernel lets nobody say that it was itself who sent them.
+// are: to others the kernel lets nobody say that it was itself who sent them. All
+// are blocked until the process goes on as it was.
 func (b builder) sendPending(t *thread) {
 	process := uintptr(b.state.Inside)
 	if t == b.state.threads[0] {

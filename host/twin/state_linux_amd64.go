@@ -54,11 +54,9 @@ func (p *Paused) Capture(filters int, was *State) (*State, error) {
 		func() error { return s.check(filters) },
 		func() error { return s.readLayout(was) },
 		s.readLimits,
-		s.readPending,
 		s.readScheduling,
 		s.readTimers,
-		s.ask,
-		s.askTimers,
+		s.askAtOnce,
 		s.askHabits,
 		s.readPages,
 	} {
@@ -104,7 +102,8 @@ func (s *State) readAreas(was *State) (err error) {
 	if s.text, err = os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.PID)); err != nil {
 		return err
 	}
-	if was != nil && bytes.Equal(s.text, was.text) {
+	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
+	if was != nil && bytes.Equal(s.text, was.text) && !slices.ContainsFunc(was.areas, wiped) {
 		s.areas, s.shared = was.areas, was.shared
 		return nil
 	}
@@ -167,10 +166,16 @@ func (s *State) checkArea(a Area) error {
 }
 
 // readLayout reads where the program's parts are.
-func (s *State) readLayout(was *State) error {
+func (s *State) readLayout(was *State) (err error) {
+	if s.auxv, err = os.ReadFile(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
+		return err
+	}
 	if was != nil {
 		// It takes privileges, or another program, to change.
-		s.layout, s.auxv = was.layout, was.auxv
+		if !bytes.Equal(s.auxv, was.auxv) {
+			return ErrOther
+		}
+		s.layout = was.layout
 		return s.readHabits()
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
@@ -191,11 +196,12 @@ func (s *State) readLayout(was *State) error {
 			return err
 		}
 	}
-	if s.auxv, err = os.ReadFile(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
-		return err
-	}
 	return s.readHabits()
 }
+
+// ErrOther is the failure to go on from a state of a process that has executed
+// another program since.
+var ErrOther = errors.New("twin: the process runs another program than before")
 
 // readHabits reads what a process may change of itself at any time.
 func (s *State) readHabits() error {

@@ -48,6 +48,11 @@ func (s *State) numberInside(tid int) int {
 
 // askTimers has the process say how much time is left.
 func (s *State) askTimers() error {
+	for which := range s.timers {
+		if err := s.askMemory(s.threads[0], s.timers[which][:], unix.SYS_GETITIMER, uint64(which), s.scratch); err != nil {
+			return err
+		}
+	}
 	for i := range s.posixTimers {
 		t := &s.posixTimers[i]
 		if err := s.askMemory(s.threads[0], t.spec[:], unix.SYS_TIMER_GETTIME, uint64(t.id), s.scratch); err != nil {
@@ -91,4 +96,14 @@ func (b builder) makeTimer(t posixTimer) {
 	}
 	id, _ := b.Bytes(8)
 	b.Call(unix.SYS_TIMER_CREATE, uintptr(t.clock), event, id)
+}
+
+// running gives an interval timer (an itimerval: how often, then how much is left)
+// that has ended what is left of it: the kernel sets it going again only when its
+// signal, which waits, is delivered.
+func running(timer [32]byte) [32]byte {
+	if [16]byte(timer[16:]) == ([16]byte{}) {
+		copy(timer[16:], timer[:16])
+	}
+	return timer
 }

@@ -19,7 +19,7 @@ typedef struct {
 } region;
 
 static region regions[most];
-static int count, file = -1, shared;
+static int count, file = -1, toggles; // whether memory is to be empty in copies changes at any time
 
 static void die(const char *what, int n, int p) {
 	printf("%s: region %d of %d, page %d\n", what, n, count, p);
@@ -46,12 +46,14 @@ static void add(void *hint) {
 	memset(r, 0, sizeof *r);
 	r->pages = 1 + rand() % pages;
 	r->file = rand() % 4 == 0;
-	int flags = r->file ? MAP_PRIVATE : (shared && rand() % 4 == 0 ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS;
+	int flags = r->file ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS;
 	r->at = mmap(hint, (size_t)r->pages * page, PROT_READ | PROT_WRITE, flags, r->file ? file : -1, 0);
 	if (r->at == MAP_FAILED)
 		die("mmap", count, 0);
 	for (int p = 0; p < r->pages; p++)
 		r->want[p] = r->file ? original(p) : 0;
+	if (flags == (MAP_PRIVATE | MAP_ANONYMOUS) && hint == NULL && rand() % 4 == 0)
+		r->wiped = madvise(r->at, (size_t)r->pages * page, MADV_WIPEONFORK) == 0;
 	count++;
 }
 
@@ -85,6 +87,8 @@ static void move(region *r) {
 // again gives a region's place to a new one, which is empty.
 static void again(int n) {
 	region old = regions[n];
+	if (old.wiped)
+		return;
 	drop(n);
 	add(old.at);
 }
@@ -117,7 +121,7 @@ static void change(void) {
 		mprotect(r->at, (size_t)r->pages * page, r->readonly ? PROT_READ : PROT_READ | PROT_WRITE);
 		return;
 	case 5:
-		if (!r->file && madvise(r->at, (size_t)r->pages * page, r->wiped ? MADV_KEEPONFORK : MADV_WIPEONFORK) == 0)
+		if (toggles && !r->file && madvise(r->at, (size_t)r->pages * page, r->wiped ? MADV_KEEPONFORK : MADV_WIPEONFORK) == 0)
 			r->wiped = !r->wiped;
 		return;
 	case 6:
@@ -145,7 +149,7 @@ static void look(void) {
 
 int main(int argc, char **argv) {
 	(void)argv;
-	shared = argc > 1;
+	toggles = argc > 1;
 	make_file();
 	puts("primed");
 	fflush(stdout);
