@@ -1,0 +1,205 @@
+package confine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"aether/host/cgroup"
+	"aether/host/spawn"
+	"aether/host/twin"
+
+	"golang.org/x/sys/unix"
+)
+
+// birth writes the script of one process.
+type birth struct {
+	script
+	root  *Twin // whose script it is, and whose memory the process is born with
+	twin  *Twin
+	cell  *Cell
+	maker spawn.Step
+	files []int // what the process is sent
+	below []*birth
+	check func() error // to be made when it is ready
+	Rebirth
+}
+
+func newBirth(s script, root, t *Twin, c *Cell, r Rebirth) *birth {
+	b := &birth{script: s, root: root, twin: t, cell: c, Rebirth: r, check: func() error { return nil }}
+	for i, child := range t.Children {
+		b.below = append(b.below, newBirth(s, root, child, c, r.Children[i]))
+	}
+	return b
+}
+
+// write appends everything: the twin branches off a process that shares its
+// memory and joins the cell's namespaces; the child of that one has the memory
+// for itself, and drops what a command does.
+func (b *birth) write(ready spawn.Word) error {
+	if err := b.gather(); err != nil {
+		return err
+	}
+	h := b.cell.host
+	b.part(partEnter)
+	b.maker = b.Clone(spawn.Clone{Flags: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT, Cgroup: -1})
+	b.root.script.Return()
+	b.Land(b.maker)
+	b.receive(b.groupCount() + 1)
+	const pidfd, groups = 3, 4
+	b.Call(unix.SYS_SETNS, pidfd, b.cell.namespace)
+	b.emptyBounds()
+	b.part(partBorn)
+	into := -1
+	if b.Group.Into >= 0 {
+		into = groups + len(b.Group.Files)
+	}
+	child := b.Clone(spawn.Clone{Flags: unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID, Tids: []int{b.twin.state.Tid()}, Cgroup: into})
+	b.Exit()
+	b.Land(child)
+	var joined []int
+	for i := range b.Group.Files {
+		joined = append(joined, groups+i)
+	}
+	b.join(cgroup.Attach{Files: joined, Into: -1})
+	b.closeFrom(3)
+	b.part(partSession)
+	b.Call(unix.SYS_SETSID)
+	b.chdir(b.Dir)
+	b.twin.state.Process(b.Script)
+	b.rlimits(b.cell.config.Processes)
+	who := credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single}
+	b.dropButOne(who)
+	b.landlock(h.landlock, b.cell.config.HostNetwork, 3)
+	b.terminal()
+	if err := b.family(func() error { return nil }, ready); err != nil {
+		return err
+	}
+	return b.Err()
+}
+
+// family appends the making of the process's children, each of which is ready
+// before the next, then own and what the process itself still has to do, and then
+// the children's own steps.
+func (b *birth) family(own func() error, ready spawn.Word) error {
+	clones := make([]spawn.Step, len(b.below))
+	words := make([]spawn.Word, len(b.below))
+	for i, child := range b.below {
+		clones[i] = b.Clone(spawn.Clone{Tids: []int{child.twin.state.Tid()}, Cgroup: -1, Ended: syscall.SIGCHLD})
+		words[i] = b.Word()
+		b.WaitAny(words[i])
+	}
+	if err := errors.Join(own(), b.settle(ready)); err != nil {
+		return err
+	}
+	for i, child := range b.below {
+		b.Land(clones[i])
+		if err := child.member(words[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member appends the steps of a process that has a parent in the cell. It begins
+// as a copy of its parent that has nothing of its own yet.
+func (b *birth) member(ready spawn.Word) error {
+	if err := b.gather(); err != nil {
+		return err
+	}
+	b.group()
+	return b.family(func() (err error) {
+		b.receive(1)
+		if b.check, err = b.twin.state.BecomeInside(b.root.script, b.root.state); err != nil {
+			return err
+		}
+		b.closeFrom(3)
+		b.chdir(b.Dir)
+		b.twin.state.Process(b.Script)
+		return nil
+	}, ready)
+}
+
+// group appends the change to the session and process group that it is in.
+func (b *birth) group() {
+	place := b.twin.Place
+	switch {
+	case place.Session == b.twin.of:
+		b.Call(unix.SYS_SETSID)
+	case place.Group == b.twin.of:
+		b.Call(unix.SYS_SETPGID, 0, 0)
+	case place.Group != b.twin.Parent.Place.Group:
+		b.Call(unix.SYS_SETPGID, 0, uintptr(b.root.Inside(place.Group)))
+	}
+}
+
+// settle appends what every process does last.
+func (b *birth) settle(ready spawn.Word) error {
+	b.part(partFiles)
+	b.receive(len(b.files))
+	b.descriptors()
+	b.part(partBorn)
+	b.twin.state.Threads(b.Script, b.dropLast)
+	b.twin.state.Timers(b.Script)
+	b.twin.state.Limits(b.Script) // last: it may have more already than it could take now
+	b.dropLast()
+	b.prctl(unix.PR_SET_DUMPABLE, b.twin.state.Dumpable())
+	if err := b.filterWith(unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH); err != nil {
+		return err
+	}
+	b.Signal(ready)
+	b.Park()
+	return nil
+}
+
+// prepare makes the process, which is ready, and all below it what they are to
+// go on as. It must be called on the tracer.
+func (b *birth) prepare(pid int, all *[]*twin.Paused) error {
+	children, err := twin.Children(pid)
+	if err != nil {
+		return err
+	}
+	if len(children) != len(b.below) {
+		return fmt.Errorf("process %d has %d children, not %d", pid, len(children), len(b.below))
+	}
+	// They were made one after another, and are listed so.
+	for i, child := range b.below {
+		if err := child.prepare(children[i], all); err != nil {
+			return err
+		}
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	child, err := b.twin.state.Prepare(pid, b.root.script)
+	*all = append(*all, child)
+	return err
+}
+
+// dropButOne is dropTo, but for what it takes to make threads with given
+// numbers.
+func (b *birth) dropButOne(who credentials) {
+	b.part(partCapabilities)
+	b.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
+	b.prctl(unix.PR_SET_KEEPCAPS, 1)
+	b.become(who)
+	b.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	b.capabilities(1 << unix.CAP_CHECKPOINT_RESTORE)
+}
+
+// dropLast takes that away too; every thread does so.
+func (b *birth) dropLast() { b.capabilities(0) }
+
+// capabilities sets the effective and permitted ones.
+func (b *birth) capabilities(set uint64) {
+	header, h := b.Bytes(8)
+	binary.LittleEndian.PutUint32(h, unix.LINUX_CAPABILITY_VERSION_3)
+	data, mem := b.Bytes(24)
+	for half := range 2 {
+		word := uint32(set >> (32 * half))
+		binary.LittleEndian.PutUint32(mem[12*half:], word)
+		binary.LittleEndian.PutUint32(mem[12*half+4:], word)
+	}
+	b.Call(unix.SYS_CAPSET, header, data)
+}
