@@ -334,14 +334,16 @@ func TestSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sent := make(chan error, 1)
 	go func() {
 		lines.wait("ready")
-		if err := r.Signal(context.Background(), syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
+		sent <- r.Signal(context.Background(), syscall.SIGINT)
 	}()
 	if status, err := r.Wait(); err != nil || status.Code != 5 {
 		t.Errorf("%+v, %v", status, err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
 	}
 	if err := r.Signal(t.Context(), syscall.SIGTERM); sandbox.ClassOf(err) != sandbox.NotFound {
 		t.Errorf("a signal to a process that has ended: %v", err)

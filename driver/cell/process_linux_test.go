@@ -122,7 +122,8 @@ func TestDroppedClientKillsNothing(t *testing.T) {
 	if err != nil || len(list) == 0 {
 		t.Errorf("%v run, %v", list, err)
 	}
-	if len(sleepers(t, "1000")) != 1 {
+	// The shell may not have become the other program yet.
+	if !eventually(5*time.Second, func() bool { return len(sleepers(t, "1000")) == 1 }) {
 		t.Error("the command ended with its client")
 	}
 }
