@@ -12,5 +12,7 @@ if ! command -v "$(go env CC)" >/dev/null 2>&1; then
 else
   export CGO_ENABLED=1
 fi
+# One package at a time: many look at the whole host (processes, mounts, memory),
+# and should see nobody else's.
 exec go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg \
-  -- "${race[@]}" -count=1 -timeout 8m "$@" ./...
+  -- "${race[@]}" -p 1 -count=1 -timeout 8m "$@" ./...
