@@ -22,9 +22,20 @@ type conversation struct {
 // converse starts a command, or connects to one if pid is not 0.
 func converse(t testing.TB, instance sandbox.Instance, pid int, command ...string) *conversation {
 	t.Helper()
+	return talk(t, instance, pid, guest.Cmd{}, command...)
+}
+
+// onTerminal is converse with a terminal.
+func onTerminal(t testing.TB, instance sandbox.Instance, pid int, command ...string) *conversation {
+	t.Helper()
+	return talk(t, instance, pid, guest.Cmd{Terminal: &guest.Size{Cols: 80, Rows: 24}}, command...)
+}
+
+func talk(t testing.TB, instance sandbox.Instance, pid int, cmd guest.Cmd, command ...string) *conversation {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	cmd := guest.Cmd{Stdin: inR, Stdout: outW, Stderr: outW}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, outW
 	c := client(t, instance)
 	var running *guest.Running
 	var err error

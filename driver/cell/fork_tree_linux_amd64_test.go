@@ -1,14 +1,11 @@
 package cell_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"aether/guest"
 	"aether/sandbox"
 )
 
@@ -30,32 +27,6 @@ func TestForkOfAShellWithItsChild(t *testing.T) {
 	}
 	shell.say(t, "7")
 	shell.hear(t, fmt.Sprintf("4999950007 %d written before", shell.pid+1))
-}
-
-// onTerminal is converse with a terminal.
-func onTerminal(t testing.TB, instance sandbox.Instance, pid int, command ...string) *conversation {
-	t.Helper()
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	cmd := guest.Cmd{Stdin: inR, Stdout: outW, Terminal: &guest.Size{Cols: 80, Rows: 24}}
-	c := client(t, instance)
-	var running *guest.Running
-	var err error
-	if pid == 0 {
-		cmd.Path, cmd.Args = command[0], command[1:]
-		running, err = c.Start(t.Context(), cmd)
-	} else {
-		running, err = c.Connect(t.Context(), pid, cmd)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_, err := running.Wait()
-		outW.CloseWithError(err)
-	}()
-	t.Cleanup(func() { inW.Close(); outR.Close(); running.Close() })
-	return &conversation{inW, bufio.NewReader(outR), running.Pid()}
 }
 
 // until reads lines until one has the text.
