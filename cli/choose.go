@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"aether/profile"
 	"aether/sandbox"
@@ -35,16 +36,20 @@ func candidates(drivers []sandbox.Driver, name string, want sandbox.Boundary) ([
 	return list, nil
 }
 
-// namedDriver knows a driver by its own name and by the aliases of its system.
+// namedDriver knows a driver by its own name, which may be the alias of another
+// system (runc is docker's), and then by the aliases of its system.
 func namedDriver(drivers []sandbox.Driver, name string) (sandbox.Driver, error) {
-	system, err := profile.Parse(name)
 	var known []string
 	for _, d := range drivers {
-		own := d.Info().Name
-		if own == name || err == nil && own == system.Name() {
+		if d.Info().Name == name {
 			return d, nil
 		}
-		known = append(known, own)
+		known = append(known, d.Info().Name)
+	}
+	if system, err := profile.Parse(name); err == nil {
+		if at := slices.Index(known, system.Name()); at >= 0 {
+			return drivers[at], nil
+		}
 	}
 	return nil, unknownName("--driver", name, known)
 }

@@ -56,17 +56,11 @@ func (d diagnosis) print(cmd *cobra.Command, asJSON bool) error {
 
 // table wraps its last column so that it fits into width, if that is not 0.
 func (d diagnosis) table(width int) table {
-	t := table{titles: []string{"", "facility", "found"}}
+	t := table{titles: []string{"", "facility"}}
 	for _, f := range d.Facilities {
-		t.rows = append(t.rows, []cell{symbol(f), text(f.Name), text("")})
+		t.rows = append(t.rows, []cell{symbol(f), text(f.Name)})
 	}
-	room := noteRoom(t.width()-len("found"), width)
-	heads := t.rows
-	t.rows = nil
-	for i, f := range d.Facilities {
-		t.rows = append(t.rows, withNotes(heads[i], findings(f), room)...)
-	}
-	return t
+	return t.withNotes("found", func(row int) []string { return findings(d.Facilities[row]) }, width)
 }
 
 // symbol is red only for what keeps the built-in engine from running.

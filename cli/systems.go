@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,14 @@ func systemsCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "systems",
 		Short: "List the isolation systems and whether they can run here",
-		Long:  "List every isolation system, its boundary, whether this build has a driver for it and\nwhether this host can run it; where it cannot, why and what would mend it.",
+		Long: `List every isolation system, its boundary, and whether this host can run it; where it cannot,
+why and what would mend it. Then what its sandboxes can do beyond running commands: be paused,
+kept as a snapshot, restored from one, and forked while they run. A fidelity says what of a
+sandbox is carried over:
+
+  filesystem   files; processes start anew
+  checkpoint   files and memory, copied
+  live         files and memory, pages shared copy-on-write`,
 		Example: `  aether systems
   aether systems --json`,
 		Args: noArguments,
@@ -26,7 +34,7 @@ func systemsCommand(drivers []sandbox.Driver) *cobra.Command {
 			return printJSON(cmd, list)
 		}
 		s := screenOf(cmd.OutOrStdout())
-		return printText(cmd, systemsTable(list, s.width).render(s))
+		return printText(cmd, systemsText(list, s))
 	}
 	return cmd
 }
@@ -36,6 +44,7 @@ type availability struct {
 	System   string           `json:"system"`
 	Boundary sandbox.Boundary `json:"boundary"`
 	Driver   bool             `json:"driver"`
+	Verbs    *sandbox.Verbs   `json:"verbs,omitempty"` // nil without a driver
 	sandbox.Report
 }
 
@@ -51,7 +60,7 @@ func availabilities(ctx context.Context, drivers []sandbox.Driver) []availabilit
 	}
 	for i, report := range probeAll(ctx, drivers) {
 		info := drivers[i].Info()
-		a := availability{info.Name, info.Boundary, true, report}
+		a := availability{info.Name, info.Boundary, true, &info.Verbs, report}
 		if at, judged := place[info.Name]; judged {
 			list[at] = a
 		} else {
@@ -61,59 +70,47 @@ func availabilities(ctx context.Context, drivers []sandbox.Driver) []availabilit
 	return list
 }
 
-// systemsTable wraps its last column so that the table fits into width, if it is
-// not 0.
-func systemsTable(list []availability, width int) table {
-	t := table{titles: []string{"system", "boundary", "driver", "here", "note"}}
+// systemsText is the table. Its notes are a column, or stand below each system
+// where the screen is too narrow for one.
+func systemsText(list []availability, s screen) string {
+	t := table{titles: []string{"system", "boundary", "here", "pause", "snapshot", "restore", "fork"}}
 	for _, a := range list {
-		t.rows = append(t.rows, []cell{text(a.System), text(a.Boundary.String()), yesNo(a.Driver), a.here(), text("")})
+		t.rows = append(t.rows, append([]cell{text(a.System), text(a.Boundary.String()), a.here()}, a.verbs()...))
 	}
-	room := noteRoom(t.width()-len("note"), width)
-	rows := t.rows
-	t.rows = nil
+	const leastRoom = 40
+	if s.width == 0 || s.width-t.width() >= leastRoom {
+		notes := func(row int) []string { return list[row].notes() }
+		return t.withNotes("note", notes, s.width).render(s)
+	}
+	lines := strings.Split(t.render(s), "\n")
+	text := []string{lines[0]}
 	for i, a := range list {
-		t.rows = append(t.rows, withNotes(rows[i], a.notes(), room)...)
-	}
-	return t
-}
-
-// noteRoom is what the other columns leave, and not so little that a note
-// becomes a column of single words.
-func noteRoom(used, width int) int {
-	const least, unbounded = 20, 1 << 20
-	if width == 0 {
-		return unbounded
-	}
-	return max(width-used, least)
-}
-
-// withNotes puts the first line of the notes into the row's last cell, and each
-// further one on a row of its own.
-func withNotes(row []cell, notes []string, room int) [][]cell {
-	last := len(row) - 1
-	rows := [][]cell{row}
-	for i, line := range wrapAll(notes, room) {
-		if i > 0 {
-			rows = append(rows, make([]cell, len(row)))
+		text = append(text, lines[i+1])
+		for _, note := range a.notes() {
+			text = append(text, paragraph(note, "    ", s.width))
 		}
-		rows[i][last] = text(line)
 	}
-	return rows
+	return strings.Join(text, "\n")
 }
 
-func wrapAll(paragraphs []string, width int) []string {
-	var lines []string
-	for _, p := range paragraphs {
-		lines = append(lines, wrap(p, width)...)
+// verbs are the cells of what sandboxes of the system can do.
+func (a availability) verbs() []cell {
+	none := cell{"-", dim}
+	if a.Verbs == nil {
+		return []cell{none, none, none, none}
 	}
-	return lines
-}
-
-func yesNo(yes bool) cell {
-	if yes {
-		return cell{"yes", green}
+	list := []cell{none}
+	if a.Verbs.Pause {
+		list[0] = cell{"yes", green}
 	}
-	return cell{"no", dim}
+	for _, f := range []sandbox.Fidelity{a.Verbs.Snapshot, a.Verbs.Restore, a.Verbs.Fork} {
+		if f == "" {
+			list = append(list, none)
+		} else {
+			list = append(list, text(string(f)))
+		}
+	}
+	return list
 }
 
 // here is not an answer where there is no driver to ask.

@@ -22,7 +22,11 @@ func (d answering) Info() sandbox.Info                       { return d.info }
 func (d answering) Probe(ctx context.Context) sandbox.Report { return d.probe(ctx) }
 
 func driver(name string, b sandbox.Boundary, r sandbox.Report) sandbox.Driver {
-	return answering{info: sandbox.Info{Name: name, Boundary: b}, probe: func(context.Context) sandbox.Report { return r }}
+	verbs := sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint}
+	if b == sandbox.ProcessBoundary {
+		verbs = sandbox.Verbs{Fork: sandbox.Live}
+	}
+	return answering{info: sandbox.Info{Name: name, Boundary: b, Verbs: verbs}, probe: func(context.Context) sandbox.Report { return r }}
 }
 
 func someDrivers() []sandbox.Driver {
@@ -39,7 +43,8 @@ func someDrivers() []sandbox.Driver {
 func TestSystemsWithDrivers(t *testing.T) {
 	golden(t, "systems-drivers.txt", run(t, someDrivers(), "systems").stdout)
 	golden(t, "systems-drivers.json", run(t, someDrivers(), "systems", "--json").stdout)
-	golden(t, "systems-drivers-60.txt", systemsTable(availabilities(t.Context(), someDrivers()), 60).render(screen{})+"\n")
+	golden(t, "systems-drivers-60.txt", systemsText(availabilities(t.Context(), someDrivers()), screen{width: 60})+"\n")
+	golden(t, "systems-drivers-120.txt", systemsText(availabilities(t.Context(), someDrivers()), screen{width: 120})+"\n")
 }
 
 func TestProbesRunTogetherAndHangingOnesAreLeft(t *testing.T) {

@@ -45,6 +45,45 @@ func (t table) width() int {
 	return sum
 }
 
+// withNotes is the table with one more column: the first line of each row's notes
+// in that row, and each further one on a row of its own. They are wrapped so that
+// the table fits into width, if it is not 0.
+func (t table) withNotes(title string, notes func(row int) []string, width int) table {
+	with := table{titles: append(t.titles, title)}
+	room := noteRoom(t.width()+columnGap, width)
+	for n, row := range t.rows {
+		for i, line := range wrapAll(notes(n), room) {
+			if i > 0 {
+				row = make([]cell, len(t.titles))
+			}
+			with.rows = append(with.rows, append(row, text(line)))
+		}
+	}
+	return with
+}
+
+// noteRoom is what the other columns leave, and not so little that a note
+// becomes a column of single words.
+func noteRoom(used, width int) int {
+	const least, unbounded = 20, 1 << 20
+	if width == 0 {
+		return unbounded
+	}
+	return max(width-used, least)
+}
+
+// wrapAll gives at least one line.
+func wrapAll(paragraphs []string, width int) []string {
+	var lines []string
+	for _, p := range paragraphs {
+		lines = append(lines, wrap(p, width)...)
+	}
+	if len(lines) == 0 {
+		return []string{""}
+	}
+	return lines
+}
+
 // render draws the table without a newline at its end.
 func (t table) render(s screen) string {
 	widths := t.widths()

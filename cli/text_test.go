@@ -46,7 +46,7 @@ func TestColourOnlyAddsColour(t *testing.T) {
 		"compare": func(s screen) string { return paintDeltas(s, c.String()) },
 		"why":     func(s screen) string { return explain(s, c) },
 		"profile": func(s screen) string { return describe(s, profile.Kata) },
-		"systems": func(s screen) string { return systemsTable(availabilities(t.Context(), nil), 0).render(s) },
+		"systems": func(s screen) string { return systemsText(availabilities(t.Context(), nil), s) },
 	} {
 		plain, painted := draw(screen{}), draw(screen{colour: true})
 		if strings.Contains(plain, "\x1b") || !strings.Contains(painted, "\x1b[") {

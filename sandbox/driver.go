@@ -42,6 +42,8 @@ type Info struct {
 	Name string `json:"name"`
 	// Boundary is what every sandbox of this driver has around it.
 	Boundary Boundary `json:"boundary"`
+	// Verbs are what those sandboxes can do beyond the least.
+	Verbs Verbs `json:"verbs"`
 }
 
 // Report is a host's answer to whether a driver can run here. A driver that can

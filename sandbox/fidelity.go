@@ -14,6 +14,31 @@ const (
 	Live Fidelity = "live"
 )
 
+// Verbs are what the sandboxes of a driver can do beyond running commands. A
+// fidelity is empty where there is no such verb. That a host lacks what a verb
+// needs is not known before it is tried.
+type Verbs struct {
+	Pause    bool     `json:"pause"`
+	Snapshot Fidelity `json:"snapshot,omitempty"`
+	Restore  Fidelity `json:"restore,omitempty"`
+	Fork     Fidelity `json:"fork,omitempty"`
+}
+
+// VerbsOf finds out what a driver and a sandbox of it implement.
+func VerbsOf(d Driver, i Instance) (v Verbs) {
+	_, v.Pause = i.(Pauser)
+	if s, ok := i.(Snapshotter); ok {
+		v.Snapshot = s.SnapshotFidelity()
+	}
+	if r, ok := d.(Restorer); ok {
+		v.Restore = r.RestoreFidelity()
+	}
+	if f, ok := i.(Forker); ok {
+		v.Fork = f.ForkFidelity()
+	}
+	return v
+}
+
 // Pauser is an Instance that can stop and continue all of its processes.
 type Pauser interface {
 	// Pause returns when nothing inside runs any more. Pausing a paused sandbox

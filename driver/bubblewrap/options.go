@@ -30,5 +30,5 @@ func New(opts Options) *Driver { return &Driver{opts: opts} }
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary}
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: sandbox.Verbs{Pause: true}}
 }

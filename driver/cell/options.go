@@ -2,6 +2,7 @@ package cell
 
 import (
 	"path/filepath"
+	"runtime"
 
 	"aether/image"
 	"aether/sandbox"
@@ -49,5 +50,14 @@ func New(opts Options) *Driver {
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary}
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: verbs()}
+}
+
+// verbs are what cells can do. Registers are copied on amd64 only.
+func verbs() sandbox.Verbs {
+	v := sandbox.Verbs{Pause: true, Snapshot: sandbox.Filesystem, Restore: sandbox.Filesystem}
+	if runtime.GOARCH == "amd64" {
+		v.Fork = sandbox.Live
+	}
+	return v
 }

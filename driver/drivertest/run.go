@@ -49,6 +49,9 @@ type verbs struct{ pause, snapshot, fork []test }
 func (s *suite) verbs(t *testing.T) (v verbs) {
 	b := s.make(t, sandbox.Spec{})
 	defer b.destroy(t)
+	if got, said := sandbox.VerbsOf(s.driver, b.Instance), s.driver.Info().Verbs; got != said {
+		t.Errorf("the driver says that its sandboxes can do %+v, and they can do %+v", said, got)
+	}
 	if _, ok := b.Instance.(sandbox.Pauser); ok {
 		v.pause = s.pausing()
 	}
