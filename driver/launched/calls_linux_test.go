@@ -1,0 +1,35 @@
+package launched
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCallsAreThoseOfTheHostsFilter reads the one list from its source: it has
+// numbers when it runs, and no names.
+func TestCallsAreThoseOfTheHostsFilter(t *testing.T) {
+	want := []string{"landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self"}
+	name := regexp.MustCompile(`unix\.SYS_(\w+)`)
+	for _, file := range []string{"allowed_linux.go", "allowed_linux_amd64.go", "allowed_linux_arm64.go"} {
+		text, err := os.ReadFile("../../host/seccomp/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range name.FindAllStringSubmatch(string(text), -1) {
+			want = append(want, strings.ToLower(found[1]))
+		}
+	}
+	for _, call := range want {
+		if !slices.Contains(Calls, call) {
+			t.Errorf("%s is allowed in cells and not here", call)
+		}
+	}
+	for _, call := range Calls {
+		if !slices.Contains(want, call) {
+			t.Errorf("%s is allowed here and not in cells", call)
+		}
+	}
+}

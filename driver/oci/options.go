@@ -1,0 +1,33 @@
+package oci
+
+import (
+	"aether/driver/launched"
+	"aether/image"
+)
+
+// Runtime is a program that reads bundles.
+type Runtime string
+
+// The runtimes that can be driven. Each is a system of its own name.
+const (
+	Runc  Runtime = "runc"
+	Crun  Runtime = "crun"
+	Youki Runtime = "youki"
+)
+
+// Options say which runtime is used, and where the driver works.
+type Options struct {
+	Runtime Runtime // runc if empty
+	// Images opens the store of root file systems, when first needed.
+	Images func() (*image.Store, error)
+	// RunDir holds locks of running programs.
+	RunDir string
+}
+
+// New makes the driver of one runtime.
+func New(opts Options) *launched.Driver {
+	if opts.Runtime == "" {
+		opts.Runtime = Runc
+	}
+	return launched.New(system(opts.Runtime), launched.Options{Images: opts.Images, RunDir: opts.RunDir})
+}
