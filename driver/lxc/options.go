@@ -1,0 +1,20 @@
+package lxc
+
+import (
+	"aether/driver/launched"
+	"aether/image"
+)
+
+// Name is the system's. It is not that of Incus, whose daemon this does without.
+const Name = "lxc"
+
+// Options say where the driver works.
+type Options struct {
+	// Images opens the store of root file systems, when first needed.
+	Images func() (*image.Store, error)
+	// RunDir holds locks of running programs.
+	RunDir string
+}
+
+// New makes the driver.
+func New(opts Options) *launched.Driver { return launched.New(system(), launched.Options(opts)) }

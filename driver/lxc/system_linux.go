@@ -1,0 +1,52 @@
+package lxc
+
+import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
+	"strings"
+
+	"aether/driver/launched"
+	"aether/sandbox"
+)
+
+// Places in the stage's directory.
+const (
+	stateDir   = "lxc"
+	mountDir   = "rootfs"
+	filterFile = "filter"
+)
+
+// prepare makes them. The filter has no text of a caller in it.
+func prepare() string {
+	return "mkdir " + stateDir + " " + mountDir + "\ncat >" + filterFile + " <<'END'\n" + filter() + "END"
+}
+
+func system() launched.System {
+	return launched.System{
+		Name: Name, Program: "lxc-start", Install: "install the package lxc", MinMemory: 24 << 20,
+		Version: func(ctx context.Context, path string) (string, error) {
+			return launched.FirstLine(ctx, path, "--version")
+		},
+		// It gives up its groups, which a user with one id may not.
+		Needs:   launched.NeedsRoot("lxc-start needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
+		Command: command,
+	}
+}
+
+// command runs lxc-start in a network namespace of its own: it takes orders from
+// an abstract socket, which everybody in the same namespace can reach. For that
+// reason a sandbox cannot have the host's network.
+func command(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+	if spec.Network.Mode != sandbox.NoNetwork {
+		return launched.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
+			Reason: "on the host's network the sandbox could reach the socket by which lxc-start takes orders", Remedy: "use none, or another driver"}
+	}
+	return launched.Command{
+		Args: []string{"unshare", "--net", "--", s.Program, "--foreground", "--name", strings.ToLower(rand.Text()),
+			"--lxcpath", filepath.Join(s.Dir, stateDir), "--rcfile", filepath.Join(s.Dir, launched.ConfigFile)},
+		Env:     []string{"HOME=" + s.Dir, "XDG_RUNTIME_DIR=" + s.Dir},
+		Prepare: prepare(),
+		Config:  []byte(config(s, spec)),
+	}, nil
+}
