@@ -1,0 +1,212 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"aether/guest/channel"
+	"aether/guest/inside"
+	"aether/sandbox"
+)
+
+// body is a sandbox: a container, with whose first process everything in it ends.
+type body struct {
+	engine   *engine
+	limits   sandbox.Limits
+	id       string // the container's
+	stream   *stream
+	counters counters
+	lost     <-chan struct{} // closed when the streams have ended
+}
+
+// boot makes and starts a container and meets the guest service in it. A failure
+// leaves nothing.
+func (b *body) boot(ctx context.Context, options client.ContainerCreateOptions, s inside.Settings) (_ *channel.Dialer, err error) {
+	if b.id, err = b.engine.makeContainer(ctx, options); err != nil {
+		return nil, err
+	}
+	dialer, err := b.start(ctx, s)
+	if err != nil {
+		return nil, errors.Join(err, b.engine.discard(b.id))
+	}
+	return dialer, nil
+}
+
+func (b *body) start(ctx context.Context, s inside.Settings) (_ *channel.Dialer, err error) {
+	if b.stream, err = b.engine.attach(ctx, b.id); err != nil {
+		return nil, err
+	}
+	if _, err := b.engine.api.ContainerStart(ctx, b.id, client.ContainerStartOptions{}); err != nil {
+		return nil, errors.Join(err, b.stream.Close())
+	}
+	dialer, err := inside.Meet(ctx, b.stream, s)
+	if err != nil {
+		return nil, b.lastWords(err)
+	}
+	state, err := b.inspect(ctx)
+	if err != nil {
+		return nil, errors.Join(err, dialer.Close())
+	}
+	b.counters, b.lost = findCounters(state.Pid, b.id), dialer.Done()
+	return dialer, nil
+}
+
+// lastWords adds what the service said to why it cannot be met.
+func (b *body) lastWords(err error) error {
+	said := b.stream.said.String()
+	if said == "" {
+		return err
+	}
+	return &sandbox.Error{Class: sandbox.ClassOf(err), Op: "guest service", Reason: said, Err: err}
+}
+
+func (b *body) inspect(ctx context.Context) (container.State, error) {
+	answer, err := b.engine.api.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
+	if err != nil || answer.Container.State == nil {
+		return container.State{}, err
+	}
+	return *answer.Container.State, nil
+}
+
+// killTime bounds one attempt to kill a container.
+const killTime = inside.CleanupTime / 2
+
+// Kill implements inside.Body. The daemon lets a paused container go on to die.
+func (b *body) Kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	defer cancel()
+	_, err := b.engine.api.ContainerKill(ctx, b.id, client.ContainerKillOptions{Signal: "KILL"})
+	if gone(err) || conflicts(err) {
+		return nil // it has ended
+	}
+	return explain(err)
+}
+
+// patience is how long a daemon may be away, as when it is restarted.
+const patience = 5 * time.Second
+
+// Wait implements inside.Body. Those who cannot reach their daemon any more cannot
+// know; one that stays away is the end of a sandbox that nobody can reach.
+func (b *body) Wait() sandbox.Exit {
+	for {
+		err := b.await()
+		if err == nil || gone(err) {
+			return b.exit()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		away := b.engine.back(ctx)
+		cancel()
+		if away != nil {
+			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the daemon went away: " + err.Error()}
+		}
+	}
+}
+
+// back waits for a daemon that went away.
+func (e *engine) back(ctx context.Context) error {
+	for {
+		err := ping(ctx, e.api, e.socket)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(again)
+	}
+}
+
+// await returns when the container does not run any more, or cannot be waited for.
+// One whose streams were cut off is of no use to anybody and is ended: its daemon
+// may have been restarted under it.
+func (b *body) await() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := b.engine.api.ContainerWait(ctx, b.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	for lost := b.lost; ; lost = nil {
+		select {
+		case <-ended.Result:
+			return nil
+		case err := <-ended.Error:
+			return err
+		case <-lost:
+			if err := b.Kill(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// exit says why a container has ended.
+func (b *body) exit() sandbox.Exit {
+	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	defer cancel()
+	state, err := b.inspect(ctx)
+	switch {
+	case err != nil:
+		return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the container is gone: " + err.Error()}
+	case state.OOMKilled:
+		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
+	}
+	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("the guest service ended (code %d): %s%s", state.ExitCode, state.Error, b.stream.said.String())}
+}
+
+// Release implements inside.Body.
+func (b *body) Release(ctx context.Context) error {
+	return errors.Join(b.stream.Close(), remove(ctx, b.engine.api, b.id))
+}
+
+// Stats implements inside.Body. What the daemon does not know it says is zero.
+func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
+	answer, err := b.engine.api.ContainerStats(ctx, b.id, client.ContainerStatsOptions{})
+	if err != nil {
+		return stats, fmt.Errorf("docker: stats: %w", explain(err))
+	}
+	defer answer.Body.Close()
+	var s container.StatsResponse
+	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
+		return stats, fmt.Errorf("docker: stats: %w", err)
+	}
+	stats = sandbox.Stats{MemoryBytes: known(s.MemoryStats.Usage), MemoryPeakBytes: known(s.MemoryStats.MaxUsage),
+		Processes: known(s.PidsStats.Current), CPUTime: (*time.Duration)(known(s.CPUStats.CPUUsage.TotalUsage))}
+	stats.OOMKills = b.counters.oomKills()
+	if b.limits.Processes > 0 {
+		stats.ForksDenied = b.counters.forksDenied()
+	}
+	return stats, nil
+}
+
+func known(value uint64) *int64 {
+	if value == 0 {
+		return nil
+	}
+	figure := int64(value)
+	return &figure
+}
+
+// instance is a sandbox that can be paused.
+type instance struct {
+	*inside.Instance
+	body *body
+}
+
+var _ sandbox.Pauser = (*instance)(nil)
+
+// Pause implements sandbox.Pauser.
+func (i *instance) Pause(ctx context.Context) error {
+	return i.SetPaused(true, func() error {
+		_, err := i.body.engine.api.ContainerPause(ctx, i.body.id, client.ContainerPauseOptions{})
+		return explain(err)
+	})
+}
+
+// Resume implements sandbox.Pauser.
+func (i *instance) Resume(ctx context.Context) error {
+	return i.SetPaused(false, func() error {
+		_, err := i.body.engine.api.ContainerUnpause(ctx, i.body.id, client.ContainerUnpauseOptions{})
+		return explain(err)
+	})
+}

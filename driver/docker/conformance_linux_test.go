@@ -1,0 +1,28 @@
+package docker_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"aether/driver/drivertest"
+	"aether/guest/inside"
+)
+
+func TestConformance(t *testing.T) {
+	needDaemon(t)
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: containers})
+}
+
+// TestConformanceOfOrdinaryUsers: who may use the socket needs no other right. What
+// differs for them is in these groups. Mounts are left out: root inside is root of
+// the host, and an ordinary test cannot remove what that wrote.
+func TestConformanceOfOrdinaryUsers(t *testing.T) {
+	needDaemon(t)
+	if err := os.Chmod(strings.TrimPrefix(os.Getenv(client.EnvOverrideHost), "unix://"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.AsOrdinaryUser(t, "TestConformance$/^(probe|close|commands|files|limits|isolation|stats)$", sharedVariable+"=1")
+}

@@ -1,0 +1,132 @@
+package docker
+
+import (
+	"os"
+	"strconv"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
+
+	"aether/guest/inside"
+	"aether/image"
+	"aether/sandbox"
+)
+
+const (
+	// guestPath is where the guest service's program is shown: among the devices,
+	// where no image has files.
+	guestPath = "/dev/.aether-guest"
+
+	maxHostname = 63
+	cpuPeriod   = 100_000 // microseconds
+	maxPids     = 4 << 20
+	// defaultShared is the size of /dev/shm, as Docker has it.
+	defaultShared = 64 << 20
+	// recursiveReadOnly is the version of the API from which on the daemon can make
+	// everything below a mount read-only.
+	recursiveReadOnly = "1.44"
+)
+
+// capabilities are what the guest service needs to run commands and keep files of
+// any user of the sandbox, and to find (SYS_PTRACE: in /proc) what a command has
+// started.
+var capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
+
+// container is everything that the daemon is told of a sandbox.
+func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime string) (client.ContainerCreateOptions, error) {
+	mounts, err := e.mounts(spec, root)
+	if err != nil {
+		return client.ContainerCreateOptions{}, err
+	}
+	no := false
+	return client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image: ref, Hostname: spec.ID[:min(len(spec.ID), maxHostname)], User: "0:0", WorkingDir: "/",
+			Entrypoint: []string{guestPath, "-channel", "stdio"},
+			// The service ends when its input does, and that ends with this program.
+			OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+			// Its daemon's stop need not wait for it either.
+			StopSignal: "SIGKILL",
+			Labels:     map[string]string{ownerLabel: e.owner, idLabel: spec.ID},
+		},
+		HostConfig: &container.HostConfig{
+			Runtime: runtime, Resources: e.resources(spec.Limits), Mounts: mounts, Init: &no,
+			NetworkMode: networks[spec.Network.Mode], IpcMode: container.IPCModePrivate, CgroupnsMode: container.CgroupnsModePrivate,
+			CapDrop: []string{"ALL"}, CapAdd: capabilities, SecurityOpt: []string{"no-new-privileges"},
+			// What the service says is for us alone, and there is much of it.
+			LogConfig:  container.LogConfig{Type: "none"},
+			ShmSize:    sharedSize(spec.Limits),
+			StorageOpt: storage(spec.Limits),
+		},
+	}, nil
+}
+
+var networks = map[sandbox.NetworkMode]container.NetworkMode{sandbox.NoNetwork: "none", sandbox.HostNetwork: "host"}
+
+// resources are the limits, and defaults where the daemon can hold them.
+func (e *engine) resources(l sandbox.Limits) (r container.Resources) {
+	if r.Memory = l.MemoryBytes; r.Memory == 0 && e.daemon.MemoryLimit {
+		r.Memory = e.daemon.MemTotal / 2
+	}
+	r.MemorySwap = r.Memory // the limit is on both together
+	if l.CPUs > 0 {
+		r.CPUPeriod, r.CPUQuota = cpuPeriod, int64(l.CPUs*cpuPeriod)
+	}
+	pids := l.Processes
+	if pids == 0 && e.daemon.PidsLimit {
+		pids = inside.DefaultProcesses
+	}
+	if pids > 0 {
+		pids = min(pids+inside.Overhead, maxPids)
+		r.PidsLimit = &pids
+	}
+	return r
+}
+
+// storage bounds what can be written. Whether the daemon can, it says when it is
+// asked.
+func storage(l sandbox.Limits) map[string]string {
+	if l.DiskBytes == 0 {
+		return nil
+	}
+	return map[string]string{"size": strconv.FormatInt(l.DiskBytes, 10)}
+}
+
+func sharedSize(l sandbox.Limits) int64 {
+	if l.DiskBytes == 0 {
+		return defaultShared
+	}
+	return min(l.DiskBytes, defaultShared)
+}
+
+// mounts are the image's read-only directories, what the caller asked for, and
+// the guest service.
+func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]mount.Mount, error) {
+	var list []mount.Mount
+	for _, b := range root.Binds {
+		list = append(list, e.bind(b.Source, b.Target, false))
+	}
+	for _, m := range spec.Mounts {
+		if _, err := os.Stat(m.Source); err != nil {
+			return nil, sandbox.Invalidf("mounts", "%v", err)
+		}
+		list = append(list, e.bind(m.Source, m.Target, m.Writable))
+	}
+	return append(list, e.bind(e.guest, guestPath, false)), nil
+}
+
+// bind shows a path of the host. An older daemon makes only the mount itself
+// read-only and would show others below it writable, so it shows none of those.
+func (e *engine) bind(source, target string, writable bool) mount.Mount {
+	m := mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable}
+	if m.ReadOnly {
+		recursive := versions.GreaterThanOrEqualTo(e.api.ClientVersion(), recursiveReadOnly)
+		m.BindOptions = &mount.BindOptions{NonRecursive: !recursive, ReadOnlyForceRecursive: recursive}
+		if recursive {
+			m.BindOptions.Propagation = mount.PropagationRPrivate // which this needs
+		}
+	}
+	return m
+}

@@ -1,0 +1,170 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"aether/guest/inside"
+	"aether/image"
+	"aether/sandbox"
+)
+
+// bootTime bounds how long a sandbox may take whose caller set no bound, and how
+// long one request to the daemon may.
+const bootTime = 60 * time.Second
+
+// Create implements sandbox.Driver.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	instance, err := d.create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("docker: %w", explain(err))
+	}
+	return instance, nil
+}
+
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	e, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.accepts(spec); err != nil {
+		return nil, err
+	}
+	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := ping(ctx, e.api, e.socket); err != nil {
+		return nil, err
+	}
+	leave, err := e.fleet.Enter(Name)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return e.create(ctx, spec, root, d.opts.Runtime)
+}
+
+// accepts refuses what cannot be enforced.
+func (e *engine) accepts(spec sandbox.Spec) error {
+	refuse := func(class sandbox.Class, field, reason, remedy string) error {
+		return &sandbox.Error{Class: class, Field: field, Reason: reason, Remedy: remedy}
+	}
+	switch l := spec.Limits; {
+	case spec.Isolation > sandbox.ProcessBoundary:
+		return refuse(sandbox.Unsupported, "isolation", "docker gives a process boundary, not "+spec.Isolation.String(), "")
+	case spec.Network.Mode == sandbox.EgressNetwork:
+		return refuse(sandbox.Unsupported, "network.mode", "docker cannot filter what is reached", "use none or host")
+	case l.MemoryBytes > 0 && l.MemoryBytes < inside.MinMemory:
+		return refuse(sandbox.Unsupported, "limits.memory",
+			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, inside.MinMemory), "")
+	}
+	for _, l := range limits {
+		if l.asked(spec.Limits) && !l.held(e.daemon) {
+			return refuse(sandbox.Unavailable, l.field, "the daemon cannot hold it", cgroupRemedy)
+		}
+	}
+	return nil
+}
+
+// create acquires one thing after another; a failure gives all of them back.
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, runtime string) (*instance, error) {
+	layers, err := e.bare.Layers(root)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := e.ensureImage(ctx, root, layers)
+	if err != nil {
+		return nil, err
+	}
+	if spec.ID == "" {
+		spec.ID = strings.ToLower(rand.Text())
+	}
+	options, err := e.container(spec, root, ref, runtime)
+	if err != nil {
+		return nil, err
+	}
+	b := &body{engine: e, limits: spec.Limits}
+	dialer, err := b.boot(ctx, options, settings(spec, root))
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{Instance: inside.New(Name, spec.ID, spec, b, dialer), body: b}
+	e.fleet.Add(i.Instance)
+	return i, nil
+}
+
+// settings are the image's, and over them the caller's.
+func settings(spec sandbox.Spec, root image.Root) inside.Settings {
+	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: map[string]string{}}
+	maps.Copy(s.Env, root.Config.Env)
+	maps.Copy(s.Env, spec.Command.Env)
+	if spec.Command.User != "" {
+		s.User = spec.Command.User
+	}
+	if spec.Command.WorkDir != "" {
+		s.WorkDir = spec.Command.WorkDir
+	}
+	return s
+}
+
+// makeContainer has the daemon make a container. The caller's impatience does not
+// cut the request off: nobody would know what the daemon made of it.
+func (e *engine) makeContainer(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
+	defer cancel()
+	options.Name = "aether-" + strings.ToLower(rand.Text())
+	made, err := e.api.ContainerCreate(ctx, options)
+	if err == nil {
+		return made.ID, nil
+	}
+	if options.HostConfig.StorageOpt != nil {
+		err = &sandbox.Error{Class: sandbox.Unavailable, Field: "limits.disk", Reason: "the daemon cannot bound what is written",
+			Remedy: "leave the limit unset, or keep the daemon's data on xfs with the option pquota", Err: err}
+	}
+	return "", errors.Join(err, e.discard(options.Name))
+}
+
+// discard removes a container in a time of its own; one that is not there is
+// fine.
+func (e *engine) discard(container string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), inside.CleanupTime)
+	defer cancel()
+	return remove(ctx, e.api, container)
+}
+
+// again is how long to wait before something is tried again.
+const again = 100 * time.Millisecond
+
+// remove ends a container and everything that the daemon keeps of it.
+func remove(ctx context.Context, api *client.Client, container string) error {
+	for {
+		_, err := api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil || gone(err) {
+			return nil
+		}
+		if !conflicts(err) { // which says that somebody else's removal is under way
+			return explain(err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(again):
+		}
+	}
+}

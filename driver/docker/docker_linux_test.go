@@ -1,0 +1,283 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"aether/driver/docker"
+	"aether/guest"
+	"aether/sandbox"
+)
+
+func create(t *testing.T, driver sandbox.Driver, spec sandbox.Spec) sandbox.Instance {
+	t.Helper()
+	instance, err := driver.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := instance.Destroy(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return instance
+}
+
+func open(t *testing.T) *docker.Driver {
+	t.Helper()
+	needDaemon(t)
+	driver := newDriver(t.TempDir()).(*docker.Driver)
+	t.Cleanup(func() {
+		if err := driver.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return driver
+}
+
+func sh(t *testing.T, instance sandbox.Instance, script string) string {
+	t.Helper()
+	var out bytes.Buffer
+	c := guest.NewClient(instance.Dial, guest.ClientOptions{})
+	defer c.Close()
+	p, err := c.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: &out, Stderr: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func TestHostNetwork(t *testing.T) {
+	instance := create(t, open(t), sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}})
+	inside := sh(t, instance, "sed -n 's/^ *\\([^:]*\\):.*/\\1/p' /proc/net/dev")
+	devices, err := os.ReadDir("/sys/class/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		if !strings.Contains(inside, d.Name()) {
+			t.Errorf("%s is not among %q", d.Name(), inside)
+		}
+	}
+}
+
+func TestServiceCannotBeChanged(t *testing.T) {
+	instance := create(t, open(t), sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
+	for _, script := range []string{"echo x > /dev/.aether-guest", "rm -f /dev/.aether-guest", "umount /dev/.aether-guest", "kill -9 1; sleep 0.1; false"} {
+		if got := sh(t, instance, "("+script+") 2>/dev/null || echo refused"); got != "refused" {
+			t.Errorf("%s: %s", script, got)
+		}
+	}
+	sh(t, instance, "true")
+}
+
+// TestRootIsHeldToo: the root of a container is the host's own, so its rights are
+// what stands between.
+func TestRootIsHeldToo(t *testing.T) {
+	instance := create(t, open(t), sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
+	if got := sh(t, instance, "id -u"); got != "0" {
+		t.Fatalf("it is %s", got)
+	}
+	// chown, dac_override, fowner, fsetid, kill, setgid, setuid, sys_ptrace
+	if got := sh(t, instance, "sed -n 's/^CapBnd:\t*//p' /proc/self/status"); got != "00000000000800fb" {
+		t.Errorf("its capabilities are %s", got)
+	}
+	for _, script := range []string{"mount -t tmpfs none /mnt", "mknod /tmp/disk b 8 0", "chroot / true", "echo 1 > /sys/kernel/mm/ksm/run",
+		"touch /usr/bin/new", "unshare -m true", "dmesg"} {
+		if got := sh(t, instance, "("+script+") >/dev/null 2>&1 || echo refused"); got != "refused" {
+			t.Errorf("%s: %q", script, got)
+		}
+	}
+}
+
+// images lists the daemon's images by name.
+func images(t *testing.T) (names []string) {
+	t.Helper()
+	api, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	list, err := api.ImageList(t.Context(), client.ImageListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range list.Items {
+		names = append(names, i.RepoTags...)
+		if len(i.RepoTags) == 0 {
+			names = append(names, "without a name: "+i.ID)
+		}
+	}
+	return names
+}
+
+// TestDirectoryThatChanges: the daemon is given it anew, once, and keeps only the
+// last.
+func TestDirectoryThatChanges(t *testing.T) {
+	driver, dir := open(t), t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", "show"), "./testdata/show")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	before := len(images(t))
+	for _, text := range []string{"one", "two", "two"} {
+		if old, err := os.ReadFile(filepath.Join(dir, "text")); err != nil || string(old) != text {
+			if err := os.WriteFile(filepath.Join(dir, "text"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		instance := create(t, driver, sandbox.Spec{Image: dir})
+		c := guest.NewClient(instance.Dial, guest.ClientOptions{})
+		var out bytes.Buffer
+		p, err := c.Start(t.Context(), guest.Cmd{Path: "/bin/show", Args: []string{"/text"}, Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(); err != nil || out.String() != text {
+			t.Errorf("%q, %v, want %q", out.String(), err, text)
+		}
+		c.Close()
+		if err := instance.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if now := images(t); len(now) != before+1 {
+			t.Errorf("%d images before, and now %q", before, now)
+		}
+	}
+}
+
+// victimVariable tells a program to make sandboxes, say so and wait to be killed.
+const victimVariable = "AETHER_DOCKER_TEST_VICTIM"
+
+func playVictim() (played bool, code int) {
+	dir := os.Getenv(victimVariable)
+	if dir == "" {
+		return false, 0
+	}
+	driver := newDriver(dir)
+	for _, id := range []string{"running", "paused"} {
+		instance, err := driver.Create(context.Background(), sandbox.Spec{ID: id})
+		if err == nil && id == "paused" {
+			err = instance.(sandbox.Pauser).Pause(context.Background())
+		}
+		if err != nil {
+			fmt.Println(err)
+			return true, 1
+		}
+	}
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+	return true, 1
+}
+
+// TestKilledProgram: its sandboxes end with it, except for paused ones, and the
+// next program removes them all and nothing else.
+func TestKilledProgram(t *testing.T) {
+	living := open(t)
+	other := create(t, living, sandbox.Spec{ID: "other"})
+	before, err := containers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	victim := exec.Command("/proc/self/exe")
+	victim.Env = append(os.Environ(), victimVariable+"="+dir)
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 400)
+	if n, err := out.Read(said); err != nil || string(said[:n]) != "ready\n" {
+		t.Errorf("%q, %v", said[:n], err)
+	}
+	next := newDriver(dir).(*docker.Driver)
+	if n, err := next.Reap(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d sandboxes of a living program were reaped (%v)", n, err)
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait()
+	ended := false
+	for deadline := time.Now().Add(10 * time.Second); !ended && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		list, err := containers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended = strings.Contains(strings.Join(list, "\n"), "exited")
+	}
+	if !ended {
+		t.Error("a sandbox runs on without its program")
+	}
+	if n, err := next.Reap(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d were reaped (%v)", n, err)
+	}
+	if left, err := containers(); err != nil || len(left) != len(before) {
+		t.Errorf("%q are left (%v)", left, err)
+	}
+	if locks, _ := filepath.Glob(filepath.Join(dir, "*.owner")); len(locks) > 0 {
+		t.Errorf("%q are left", locks)
+	}
+	sh(t, other, "true")
+}
+
+// TestDaemonGoesAway: its sandboxes are known to have ended, and what could not be
+// removed is told.
+func TestDaemonGoesAway(t *testing.T) {
+	needDaemon(t)
+	runtime.LockOSThread() // with which the daemon dies
+	defer runtime.UnlockOSThread()
+	dir := t.TempDir()
+	socket, stop, err := startDaemon(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { stop() }()
+	driver := docker.New(docker.Options{RunDir: filepath.Join(dir, "run"), Host: "unix://" + socket, Images: testImages})
+	instance, err := driver.Create(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if exit, err := instance.Wait(ctx); err != nil || exit.Cause != sandbox.Crashed {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	if err := instance.Destroy(ctx); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("destroy: %v", err)
+	}
+	if _, err := driver.Create(ctx, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("create: %v", err)
+	}
+	if _, stop, err = startDaemon(dir); err != nil {
+		t.Fatal(err)
+	}
+	if instance, err = driver.Create(t.Context(), sandbox.Spec{}); err != nil {
+		t.Fatalf("with the daemon back: %v", err)
+	}
+	sh(t, instance, "true")
+	if err := driver.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n, err := driver.Reap(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d were reaped (%v)", n, err)
+	}
+}

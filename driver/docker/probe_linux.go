@@ -1,0 +1,74 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/moby/moby/api/types/system"
+
+	"aether/guest/inside"
+	"aether/sandbox"
+)
+
+// probeTime bounds a probe.
+const probeTime = 1900 * time.Millisecond
+
+// Probe implements sandbox.Driver. It asks the daemon and makes nothing.
+func (d *Driver) Probe(ctx context.Context) sandbox.Report {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	info, err := look(ctx, d.opts)
+	report := sandbox.Report{Version: info.ServerVersion}
+	if err != nil {
+		report.Reason = err.Error()
+		var e *sandbox.Error
+		if errors.As(err, &e) && e.Reason != "" {
+			report.Reason, report.Remedy = e.Reason, e.Remedy
+		}
+		return report
+	}
+	report.Usable, report.Gaps = true, gaps(info)
+	return report
+}
+
+func look(ctx context.Context, opts Options) (system.Info, error) {
+	socket, err := opts.address()
+	if err != nil {
+		return system.Info{}, err
+	}
+	api, err := connect(socket)
+	if err != nil {
+		return system.Info{}, err
+	}
+	info, err := examine(ctx, api, socket, opts.Runtime)
+	if err != nil {
+		return info, err
+	}
+	_, err = inside.Find()
+	return info, err
+}
+
+// limit is something that a daemon can hold if its host can.
+type limit struct {
+	field string
+	held  func(system.Info) bool
+	asked func(sandbox.Limits) bool
+}
+
+var limits = []limit{
+	{"limits.memory", func(i system.Info) bool { return i.MemoryLimit }, func(l sandbox.Limits) bool { return l.MemoryBytes > 0 }},
+	{"limits.cpus", func(i system.Info) bool { return i.CPUCfsPeriod && i.CPUCfsQuota }, func(l sandbox.Limits) bool { return l.CPUs > 0 }},
+	{"limits.processes", func(i system.Info) bool { return i.PidsLimit }, func(l sandbox.Limits) bool { return l.Processes > 0 }},
+}
+
+const cgroupRemedy = "enable the cgroup controllers memory, cpu and pids on the daemon's host"
+
+func gaps(info system.Info) (list []sandbox.Gap) {
+	for _, l := range limits {
+		if !l.held(info) {
+			list = append(list, sandbox.Gap{Missing: "the daemon cannot hold " + l.field, Cost: "it is refused, and none is set by default", Remedy: cgroupRemedy})
+		}
+	}
+	return list
+}
