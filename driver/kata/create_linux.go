@@ -1,0 +1,112 @@
+package kata
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"aether/guest/inside"
+	"aether/image"
+	"aether/sandbox"
+)
+
+// bootTime bounds how long a sandbox may take whose caller set no bound, and how
+// long one request to the daemon may.
+const bootTime = 60 * time.Second
+
+// Create implements sandbox.Driver.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	instance, err := d.create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("kata: %w", explain(err))
+	}
+	return instance, nil
+}
+
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if err := d.opts.accepts(spec); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	e, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.daemon.ping(ctx); err != nil {
+		return nil, err
+	}
+	leave, err := e.fleet.Enter(Name)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return e.create(ctx, spec, root)
+}
+
+// accepts refuses what cannot be enforced.
+func (o Options) accepts(spec sandbox.Spec) error {
+	refuse := func(field, reason, remedy string) error {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: field, Reason: reason, Remedy: remedy}
+	}
+	switch l := spec.Limits; {
+	case spec.Isolation > o.boundary():
+		return refuse("isolation", fmt.Sprintf("%s gives a %v boundary, not %v", o.shim(), o.boundary(), spec.Isolation), "")
+	case spec.Network.Mode == sandbox.EgressNetwork:
+		return refuse("network.mode", "containerd cannot filter what is reached", "use none or host")
+	case spec.Network.Mode == sandbox.HostNetwork && o.boundary() == sandbox.HardwareBoundary:
+		return refuse("network.mode", "a machine cannot be in the host's network namespace", "use none")
+	case l.DiskBytes > 0:
+		return refuse("limits.disk", "what is written is in a directory of the host, which has no bound of its own", "leave it unset")
+	case l.MemoryBytes > 0 && l.MemoryBytes < inside.MinMemory:
+		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, inside.MinMemory), "")
+	}
+	return nil
+}
+
+// create acquires one thing after another; a failure gives all of them back.
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
+	layers, err := e.bare.Layers(root)
+	if err != nil {
+		return nil, err
+	}
+	if spec.ID == "" {
+		spec.ID = strings.ToLower(rand.Text())
+	}
+	b := &body{engine: e, id: "aether-" + strings.ToLower(rand.Text())}
+	config, err := e.specification(spec, root, "/"+b.id)
+	if err != nil {
+		return nil, err
+	}
+	dialer, err := b.boot(ctx, spec.ID, config, layers, settings(spec, root))
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{Instance: inside.New(Name, spec.ID, spec, b, dialer), body: b}
+	e.fleet.Add(i.Instance)
+	return i, nil
+}
+
+// settings are the image's, and over them the caller's.
+func settings(spec sandbox.Spec, root image.Root) inside.Settings {
+	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: map[string]string{}}
+	maps.Copy(s.Env, root.Config.Env)
+	maps.Copy(s.Env, spec.Command.Env)
+	if spec.Command.User != "" {
+		s.User = spec.Command.User
+	}
+	if spec.Command.WorkDir != "" {
+		s.WorkDir = spec.Command.WorkDir
+	}
+	return s
+}

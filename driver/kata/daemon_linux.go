@@ -1,0 +1,126 @@
+package kata
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/containerd/containerd/api/services/containers/v1"
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/services/version/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"aether/sandbox"
+)
+
+const (
+	// answerTime is how long a daemon may take to say that it is there.
+	answerTime = 1500 * time.Millisecond
+
+	addressVariable = "CONTAINERD_ADDRESS"
+	defaultAddress  = "/run/containerd/containerd.sock"
+	// namespace keeps what is ours apart from what others have at the daemon.
+	namespace       = "aether"
+	namespaceHeader = "containerd-namespace"
+)
+
+func (o Options) address() string {
+	for _, address := range []string{o.Address, os.Getenv(addressVariable)} {
+		if address != "" {
+			return address
+		}
+	}
+	return defaultAddress
+}
+
+// daemon is a connection to containerd.
+type daemon struct {
+	socket     string
+	conn       *grpc.ClientConn
+	tasks      tasks.TasksClient
+	containers containers.ContainersClient
+	version    version.VersionClient
+}
+
+// connect makes a client of the daemon; close gives it back. It waits for nobody.
+func connect(socket string) (*daemon, error) {
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	conn, err := grpc.NewClient("passthrough:containerd", grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(inNamespace))
+	if err != nil {
+		return nil, err
+	}
+	return &daemon{socket: socket, conn: conn, tasks: tasks.NewTasksClient(conn),
+		containers: containers.NewContainersClient(conn), version: version.NewVersionClient(conn)}, nil
+}
+
+func (d *daemon) close() error { return d.conn.Close() }
+
+// inNamespace tells the daemon for whom each request is.
+func inNamespace(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return invoke(metadata.AppendToOutgoingContext(ctx, namespaceHeader, namespace), method, req, reply, conn, opts...)
+}
+
+// ping asks for a sign of life, which is a version. Errors: Unavailable, also for
+// a daemon that takes a connection and does not answer.
+func (d *daemon) ping(ctx context.Context) (string, error) {
+	limited, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	answer, err := d.version.Version(limited, &emptypb.Empty{})
+	switch {
+	case err == nil:
+		return answer.GetVersion(), nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	}
+	return "", unavailable(d.socket, err, limited.Err() != nil)
+}
+
+func unavailable(socket string, err error, late bool) error {
+	e := &sandbox.Error{Class: sandbox.Unavailable, Retry: true, Reason: "containerd at " + socket + " cannot be used", Err: err}
+	conn, dialed := net.DialTimeout("unix", socket, answerTime/10) // the client hides why
+	if dialed == nil {
+		dialed = conn.Close()
+	}
+	switch {
+	case errors.Is(dialed, fs.ErrNotExist):
+		e.Reason, e.Remedy, e.Err = "there is no containerd: "+socket+" does not exist", "install the package containerd and start it, or set "+addressVariable, nil
+	case errors.Is(dialed, fs.ErrPermission):
+		e.Reason, e.Remedy, e.Err = "this user may not use "+socket, "run as root", nil
+	case errors.Is(dialed, syscall.ECONNREFUSED):
+		e.Reason, e.Remedy, e.Err = "containerd is down: nobody listens at "+socket, "start it (systemctl start containerd)", nil
+	case late:
+		e.Reason, e.Remedy, e.Err = "containerd at "+socket+" does not answer", "look at its log and restart it (systemctl restart containerd)", nil
+	}
+	return e
+}
+
+// explain gives a daemon's failure a class.
+func explain(err error) error {
+	if err == nil || sandbox.ClassOf(err) != sandbox.Internal || errors.Is(err, context.Canceled) {
+		return err
+	}
+	class, ok := map[codes.Code]sandbox.Class{codes.Unavailable: sandbox.Unavailable, codes.DeadlineExceeded: sandbox.Timeout,
+		codes.ResourceExhausted: sandbox.Exhausted, codes.FailedPrecondition: sandbox.Conflict, codes.AlreadyExists: sandbox.Conflict}[status.Code(err)]
+	if !ok {
+		return err
+	}
+	return &sandbox.Error{Class: class, Retry: class == sandbox.Unavailable, Err: err}
+}
+
+// gone says that what was asked for does not exist (any more).
+func gone(err error) bool { return status.Code(err) == codes.NotFound }
+
+// away says that the daemon did not answer.
+func away(err error) bool { return status.Code(err) == codes.Unavailable }

@@ -1,0 +1,142 @@
+package kata
+
+import (
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"aether/guest/inside"
+	"aether/image"
+	"aether/sandbox"
+)
+
+const (
+	// guestPath is where the guest service's program is shown. It is not in /dev,
+	// of which a machine has its own.
+	guestPath = "/.aether-guest"
+
+	specVersion = "1.0.2"
+	cpuPeriod   = 100_000 // microseconds
+	maxPids     = 4 << 20
+)
+
+// capabilities are what the guest service needs to run commands and keep files of
+// any user of the sandbox, and to find (SYS_PTRACE: in /proc) what a command has
+// started.
+var capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
+
+// hidden are files that tell about or act on the kernel, as all container engines
+// hide them.
+var hidden = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+	"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"}
+
+// fixed are parts of /proc that may be read only.
+var fixed = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+
+// specification is everything that a shim is told of a sandbox.
+func (e *engine) specification(spec sandbox.Spec, root image.Root, group string) (*specs.Spec, error) {
+	mounts, err := e.mounts(spec, root)
+	if err != nil {
+		return nil, err
+	}
+	caps := &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
+	return &specs.Spec{
+		Version: specVersion, Hostname: spec.ID, Root: &specs.Root{Path: "rootfs"}, Mounts: mounts,
+		Process: &specs.Process{Args: []string{guestPath, "-channel", "stdio"}, Cwd: "/", NoNewPrivileges: true, Capabilities: caps},
+		Linux: &specs.Linux{Namespaces: namespaces(spec), CgroupsPath: group, Resources: e.resources(spec.Limits), Seccomp: filter(),
+			MaskedPaths: hidden, ReadonlyPaths: fixed},
+	}, nil
+}
+
+func namespaces(spec sandbox.Spec) (list []specs.LinuxNamespace) {
+	kinds := []specs.LinuxNamespaceType{specs.PIDNamespace, specs.MountNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.CgroupNamespace}
+	if spec.Network.Mode == sandbox.NoNetwork {
+		kinds = append(kinds, specs.NetworkNamespace)
+	}
+	for _, kind := range kinds {
+		list = append(list, specs.LinuxNamespace{Type: kind})
+	}
+	return list
+}
+
+// resources are the limits, and defaults for what shares the host's kernel: a
+// machine is bounded by its own size.
+func (e *engine) resources(l sandbox.Limits) *specs.LinuxResources {
+	r := &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Access: "rwm"}}} // none but the usual
+	memory, pids := l.MemoryBytes, l.Processes
+	if e.opts.boundary() == sandbox.ProcessBoundary {
+		if memory == 0 {
+			memory = halfOfMemory()
+		}
+		if pids == 0 {
+			pids = inside.DefaultProcesses
+		}
+	}
+	if memory > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &memory, Swap: &memory}
+	}
+	if pids > 0 {
+		pids = min(pids+inside.Overhead, maxPids)
+		r.Pids = &specs.LinuxPids{Limit: &pids}
+	}
+	if l.CPUs > 0 {
+		quota, period := int64(l.CPUs*cpuPeriod), uint64(cpuPeriod)
+		r.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
+	}
+	return r
+}
+
+func halfOfMemory() int64 {
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit) / 2
+}
+
+// mounts are those that every container has, the image's read-only directories,
+// what the caller asked for, and the guest service.
+func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]specs.Mount, error) {
+	list := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=64k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=64m"}},
+	}
+	for _, b := range root.Binds {
+		list = append(list, bind(b.Source, b.Target, false))
+	}
+	for _, m := range spec.Mounts {
+		if _, err := os.Stat(m.Source); err != nil {
+			return nil, sandbox.Invalidf("mounts", "%v", err)
+		}
+		list = append(list, bind(m.Source, m.Target, m.Writable))
+	}
+	return append(list, bind(e.guest, guestPath, false)), nil
+}
+
+// bind shows a path of the host. Read-only is the mount itself alone, so others
+// below it are not shown.
+func bind(source, target string, writable bool) specs.Mount {
+	m := specs.Mount{Destination: target, Type: "bind", Source: source, Options: []string{"bind", "ro", "nosuid", "nodev", "private"}}
+	if writable {
+		m.Options = []string{"rbind", "rw", "nosuid", "nodev", "rprivate"}
+	}
+	return m
+}
+
+// overlayOptions join layers, lowest first, below what is written.
+func overlayOptions(layers []string, upper, work string) []string {
+	var lower []string
+	for i := len(layers) - 1; i >= 0; i-- {
+		lower = append(lower, escape(layers[i]))
+	}
+	return []string{"lowerdir=" + strings.Join(lower, ":"), "upperdir=" + escape(upper), "workdir=" + escape(work), "userxattr"}
+}
+
+// escape keeps the kernel from taking parts of a path for its own marks.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
+}
