@@ -12,7 +12,11 @@ if ! command -v "$(go env CC)" >/dev/null 2>&1; then
 else
   export CGO_ENABLED=1
 fi
+log=()
+if [ -n "${AETHER_TEST_LOG:-}" ]; then
+  log=(--jsonfile "$AETHER_TEST_LOG") # what ran and how it ended, for programs
+fi
 # One package at a time: many look at the whole host (processes, mounts, memory),
 # and should see nobody else's.
-exec go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg \
+exec go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg "${log[@]}" \
   -- "${race[@]}" -p 1 -count=1 -timeout 8m "$@" ./...

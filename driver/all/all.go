@@ -9,6 +9,11 @@ import (
 
 	"aether/driver/bubblewrap"
 	"aether/driver/cell"
+	"aether/driver/docker"
+	"aether/driver/kata"
+	"aether/driver/lxc"
+	"aether/driver/nspawn"
+	"aether/driver/oci"
 	"aether/driver/qemu"
 	"aether/guest/inside"
 	"aether/host/statedir"
@@ -21,10 +26,18 @@ import (
 func Drivers() []sandbox.Driver {
 	state, run := statedir.Lasting(), statedir.Running()
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
+	running := func(name string) string { return filepath.Join(run, name) }
 	return []sandbox.Driver{
-		cell.New(cell.Options{Images: images, RunDir: filepath.Join(run, "cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots")}),
-		bubblewrap.New(bubblewrap.Options{Images: images, RunDir: filepath.Join(run, "bubblewrap")}),
-		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: filepath.Join(run, "qemu"),
+		cell.New(cell.Options{Images: images, RunDir: running("cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots")}),
+		bubblewrap.New(bubblewrap.Options{Images: images, RunDir: running("bubblewrap")}),
+		oci.New(oci.Options{Runtime: oci.Crun, Images: images, RunDir: running("crun")}),
+		oci.New(oci.Options{Runtime: oci.Runc, Images: images, RunDir: running("runc")}),
+		oci.New(oci.Options{Runtime: oci.Youki, Images: images, RunDir: running("youki")}),
+		nspawn.New(nspawn.Options{Images: images, RunDir: running("nspawn")}),
+		lxc.New(lxc.Options{Images: images, RunDir: running("lxc")}),
+		docker.New(docker.Options{Images: images, RunDir: running("docker")}),
+		kata.New(kata.Options{Images: images, RunDir: running("kata")}),
+		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: running("qemu"),
 			Kernel: kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: filepath.Join(state, "kernels")}}),
 	}
 }
