@@ -9,8 +9,8 @@ import (
 
 	"aether/driver/bubblewrap"
 	"aether/driver/cell"
+	"aether/driver/containerd"
 	"aether/driver/docker"
-	"aether/driver/kata"
 	"aether/driver/lxc"
 	"aether/driver/nspawn"
 	"aether/driver/oci"
@@ -36,7 +36,8 @@ func Drivers() []sandbox.Driver {
 		nspawn.New(nspawn.Options{Images: images, RunDir: running("nspawn")}),
 		lxc.New(lxc.Options{Images: images, RunDir: running("lxc")}),
 		docker.New(docker.Options{Images: images, RunDir: running("docker")}),
-		kata.New(kata.Options{Images: images, RunDir: running("kata")}),
+		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
+		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),
 		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: running("qemu"),
 			Kernel: kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: filepath.Join(state, "kernels")}}),
 	}

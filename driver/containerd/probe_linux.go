@@ -1,4 +1,4 @@
-package kata
+package containerd
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func needs(ctx context.Context, opts Options) error {
 	if _, err := exec.LookPath(program); err != nil {
 		missing = append(missing, "the shim "+program+" is not in PATH")
 		remedies = append(remedies, map[string]string{KataShim: "install a release of Kata Containers and link its programs into /usr/local/bin",
-			RuncShim: "install the package containerd"}[opts.shim()])
+			RuncShim: "install the package containerd", RunscShim: "install a release of gVisor, or `make runsc-shim` and put it into PATH"}[opts.shim()])
 	}
 	if opts.boundary() == sandbox.HardwareBoundary {
 		if err := kernel.KVM(ctx); err != nil {

@@ -1,4 +1,4 @@
-package kata
+package containerd
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type engine struct {
 // open gets the engine ready at the first need of it. A daemon that is down now
 // may be there the next time, so a failure is not remembered.
 func (d *Driver) open(ctx context.Context) (*engine, error) {
-	leave, err := d.engine.fleet.Enter(Name) // a closed driver stays closed
+	leave, err := d.engine.fleet.Enter(d.opts.name()) // a closed driver stays closed
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package kata_test
+package containerd_test
 
 import (
 	"bytes"
@@ -13,28 +13,40 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/containerd"
 	"aether/driver/drivertest"
-	"aether/driver/kata"
 	"aether/guest"
 	"aether/guest/inside"
 	"aether/sandbox"
 )
 
-// TestConformanceOfKata is the same suite with a machine around each container.
-func TestConformanceOfKata(t *testing.T) {
+// TestConformanceOfShims is the same suite with another wall around each
+// container.
+func TestConformanceOfShims(t *testing.T) {
 	needDaemon(t)
-	machines := func(dir string) sandbox.Driver { return kata.New(kata.Options{RunDir: dir, Images: testImages}) }
-	if report := machines(t.TempDir()).Probe(t.Context()); !report.Usable {
-		t.Skipf("%s (%s)", report.Reason, report.Remedy)
+	for name, c := range map[string]struct {
+		shim string
+		drivertest.Config
+	}{
+		"gvisor": {containerd.RunscShim, drivertest.Config{Pace: 5}},
+		"kata":   {containerd.KataShim, drivertest.Config{Pace: 20, Memory: 256 << 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(shimVariable, c.shim)
+			if report := newDriver(t.TempDir()).Probe(t.Context()); !report.Usable {
+				t.Skipf("%s (%s)", report.Reason, report.Remedy)
+			}
+			c.New, c.Overhead, c.Left = newDriver, inside.Overhead, held
+			drivertest.Run(t, c.Config)
+		})
 	}
-	drivertest.Run(t, drivertest.Config{New: machines, Overhead: inside.Overhead, Pace: 20, Memory: 256 << 20, Left: held})
 }
 
 // TestProbeOfKata: the boundary is what the shim gives, and what is missing for it
 // is told.
 func TestProbeOfKata(t *testing.T) {
 	needDaemon(t)
-	driver := kata.New(kata.Options{RunDir: t.TempDir(), Images: testImages})
+	driver := containerd.New(containerd.Options{RunDir: t.TempDir(), Images: testImages, Shim: containerd.KataShim})
 	if got := driver.Info(); got.Boundary != sandbox.HardwareBoundary || got.Name != "kata" {
 		t.Errorf("%+v", got)
 	}
@@ -64,7 +76,7 @@ func TestDaemonThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			driver := kata.New(kata.Options{RunDir: t.TempDir(), Address: c.address, Images: testImages, Shim: kata.RuncShim})
+			driver := containerd.New(containerd.Options{RunDir: t.TempDir(), Address: c.address, Images: testImages})
 			began := time.Now()
 			report := driver.Probe(t.Context())
 			soon(t, began)
@@ -150,7 +162,7 @@ func sh(t *testing.T, instance sandbox.Instance, script string) string {
 // rights are what stands between.
 func TestRootIsHeldToo(t *testing.T) {
 	needDaemon(t)
-	driver := newDriver(t.TempDir()).(*kata.Driver)
+	driver := newDriver(t.TempDir()).(*containerd.Driver)
 	defer driver.Close(context.Background())
 	instance, err := driver.Create(t.Context(), sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
 	if err != nil {
@@ -178,7 +190,7 @@ func TestSandboxOutlivesItsDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { stop() }()
-	driver := kata.New(kata.Options{RunDir: filepath.Join(dir, "run"), Address: socket, Images: testImages, Shim: kata.RuncShim})
+	driver := containerd.New(containerd.Options{RunDir: filepath.Join(dir, "run"), Address: socket, Images: testImages})
 	instance, err := driver.Create(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +262,7 @@ func TestKilledProgram(t *testing.T) {
 	if n, err := out.Read(said); err != nil || string(said[:n]) != "ready\n" {
 		t.Errorf("%q, %v", said[:n], err)
 	}
-	next := newDriver(dir).(*kata.Driver)
+	next := newDriver(dir).(*containerd.Driver)
 	if n, err := next.Reap(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d sandboxes of a living program were reaped (%v)", n, err)
 	}

@@ -1,4 +1,4 @@
-package kata_test
+package containerd_test
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"aether/guest/inside"
 )
 
-// TestConformance runs on containerd with the shim of runc, which any host has
-// room for. With Kata's shim each container is a machine: TestConformanceOfKata.
+// TestConformance runs with the shim of runc, which any host has room for. Others
+// are for TestConformanceOfShims.
 func TestConformance(t *testing.T) {
 	needDaemon(t)
 	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: held})

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package kata
+package containerd
 
 import (
 	"context"
@@ -17,5 +17,5 @@ func (d *Driver) Probe(context.Context) sandbox.Report {
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, _ sandbox.Spec) (sandbox.Instance, error) {
-	return nil, d.Probe(ctx).Err(Name)
+	return nil, d.Probe(ctx).Err(d.opts.name())
 }

@@ -1,4 +1,4 @@
-package kata
+package containerd
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const bootTime = 60 * time.Second
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
 	instance, err := d.create(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("kata: %w", explain(err))
+		return nil, fmt.Errorf("%s: %w", d.opts.name(), explain(err))
 	}
 	return instance, nil
 }
@@ -46,7 +46,7 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, erro
 	if _, err := e.daemon.ping(ctx); err != nil {
 		return nil, err
 	}
-	leave, err := e.fleet.Enter(Name)
+	leave, err := e.fleet.Enter(d.opts.name())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{Instance: inside.New(Name, spec.ID, spec, b, dialer), body: b}
+	i := &instance{Instance: inside.New(e.opts.name(), spec.ID, spec, b, dialer), body: b}
 	e.fleet.Add(i.Instance)
 	return i, nil
 }

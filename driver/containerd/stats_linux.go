@@ -1,4 +1,4 @@
-package kata
+package containerd
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 func (b *body) Stats(ctx context.Context) (sandbox.Stats, error) {
 	answer, err := b.engine.daemon.tasks.Metrics(ctx, &tasks.MetricsRequest{Filters: []string{"id==" + b.id}})
 	if err != nil {
-		return sandbox.Stats{}, fmt.Errorf("kata: stats: %w", explain(err))
+		return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", explain(err))
 	}
 	for _, m := range answer.GetMetrics() {
 		if m.GetID() == b.id {
@@ -36,13 +36,13 @@ func read(data *anypb.Any) (sandbox.Stats, error) {
 	case strings.HasSuffix(data.GetTypeUrl(), "io.containerd.cgroups.v1.Metrics"):
 		m := &v1.Metrics{}
 		if err := proto.Unmarshal(data.GetValue(), m); err != nil {
-			return sandbox.Stats{}, fmt.Errorf("kata: stats: %w", err)
+			return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", err)
 		}
 		return legacy(m), nil
 	case strings.HasSuffix(data.GetTypeUrl(), "io.containerd.cgroups.v2.Metrics"):
 		m := &v2.Metrics{}
 		if err := proto.Unmarshal(data.GetValue(), m); err != nil {
-			return sandbox.Stats{}, fmt.Errorf("kata: stats: %w", err)
+			return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", err)
 		}
 		return unified(m), nil
 	}

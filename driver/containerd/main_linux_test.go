@@ -1,4 +1,4 @@
-package kata_test
+package containerd_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"aether/driver/containerd"
 	"aether/driver/drivertest"
-	"aether/driver/kata"
 	"aether/guest/inside/insidetest"
 	"aether/image"
 	"aether/sandbox"
@@ -28,8 +28,9 @@ import (
 
 const (
 	// storeVariable and addressVariable tell a program that plays a part where the
-	// images are and where containerd is.
-	storeVariable   = "AETHER_KATA_TEST_IMAGES"
+	// images are and where containerd is, and shimVariable which shim it uses.
+	storeVariable   = "AETHER_CONTAINERD_TEST_IMAGES"
+	shimVariable    = "AETHER_CONTAINERD_TEST_SHIM"
 	addressVariable = "CONTAINERD_ADDRESS"
 	// pace is of a driver that makes a sandbox in less than a quarter of a second.
 	pace = 3
@@ -39,7 +40,7 @@ const (
 var missing string
 
 func newDriver(dir string) sandbox.Driver {
-	return kata.New(kata.Options{RunDir: dir, Images: testImages, Shim: kata.RuncShim})
+	return containerd.New(containerd.Options{RunDir: dir, Images: testImages, Shim: os.Getenv(shimVariable)})
 }
 
 func testImages() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }
@@ -53,7 +54,7 @@ func run(m *testing.M) int {
 	if played, code := playVictim(); played {
 		return code
 	}
-	dir, err := os.MkdirTemp("", "aether-kata-")
+	dir, err := os.MkdirTemp("", "aether-containerd-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,18 +1,20 @@
-package kata
+package containerd
 
 import (
 	"aether/image"
 	"aether/sandbox"
 )
 
-// Name is the system's canonical name.
-const Name = "kata"
-
 // Shims by the names that containerd knows them by.
 const (
-	KataShim = "io.containerd.kata.v2"
-	RuncShim = "io.containerd.runc.v2"
+	RuncShim  = "io.containerd.runc.v2"
+	RunscShim = "io.containerd.runsc.v1" // gVisor's
+	KataShim  = "io.containerd.kata.v2"
 )
+
+// boundaries are what the shims give. Of one that is not known, the least is
+// claimed.
+var boundaries = map[string]sandbox.Boundary{RunscShim: sandbox.KernelBoundary, KataShim: sandbox.HardwareBoundary}
 
 // Options say where the driver works.
 type Options struct {
@@ -24,24 +26,27 @@ type Options struct {
 	// Address is containerd's socket. Empty means what the variable
 	// CONTAINERD_ADDRESS says, and else containerd's own default.
 	Address string
-	// Shim runs the containers. Empty is KataShim; RuncShim gives a process
-	// boundary.
+	// Shim runs the containers. Empty is RuncShim.
 	Shim string
 }
 
 func (o Options) shim() string {
 	if o.Shim == "" {
-		return KataShim
+		return RuncShim
 	}
 	return o.Shim
 }
 
-// boundary is what a shim gives. Of one that is not known, the least is claimed.
-func (o Options) boundary() sandbox.Boundary {
+// name is the canonical name of the system that a shim makes of containerd.
+func (o Options) name() string {
 	if o.shim() == KataShim {
-		return sandbox.HardwareBoundary
+		return "kata"
 	}
-	return sandbox.ProcessBoundary
+	return "containerd"
+}
+
+func (o Options) boundary() sandbox.Boundary {
+	return max(boundaries[o.shim()], sandbox.ProcessBoundary)
 }
 
 // Driver makes sandboxes with containerd. It does nothing until it is asked for
@@ -58,5 +63,5 @@ func New(opts Options) *Driver { return &Driver{opts: opts} }
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: d.opts.boundary(), Verbs: sandbox.Verbs{Pause: true}}
+	return sandbox.Info{Name: d.opts.name(), Boundary: d.opts.boundary(), Verbs: sandbox.Verbs{Pause: true}}
 }
