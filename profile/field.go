@@ -12,7 +12,7 @@ var field = []entry{
 			"No daemon, image or re-executed binary on the way: one clone3 makes the namespaces, another enters with the command. `make bench` times that beside bwrap, crun and runc on the host at hand.",
 			"No guest kernel and no agent inside: what runs in an idle cell is a PID 1 of a few bytes, asleep. A test keeps 1000 alive at once, and `make bench` prints the memory of each.",
 			"Four layers (namespaces, cgroups, seccomp, Landlock) on the host's one kernel: more depth than a plain container, and still a kernel bug away from the host.",
-			"Cells freeze and resume, which a test holds. The score counts on a live fork that is designed and not yet built: pages are shared copy-on-write, processes with open connections refused.",
+			"A running cell is forked live, on pages shared copy-on-write, trees and threads included, and its files are kept as layers; tests hold both. Open connections are refused. `aether bench fork` times it.",
 			"Commands, terminals, files and watches over one wire, which a published E2B client drives unchanged in a test, with nothing to prepare. The agent tools shared with aethervm are scored by design.",
 		},
 	},
