@@ -35,7 +35,7 @@ func Drivers() []sandbox.Driver {
 		oci.New(oci.Options{Runtime: oci.Youki, Images: images, RunDir: running("youki")}),
 		nspawn.New(nspawn.Options{Images: images, RunDir: running("nspawn")}),
 		lxc.New(lxc.Options{Images: images, RunDir: running("lxc")}),
-		docker.New(docker.Options{Images: images, RunDir: running("docker")}),
+		docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: images, RunDir: running("docker")}),
 		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
 		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),
 		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: running("qemu"),
