@@ -11,6 +11,7 @@ import (
 	"aether/driver/cell"
 	"aether/driver/containerd"
 	"aether/driver/docker"
+	"aether/driver/incus"
 	"aether/driver/lxc"
 	"aether/driver/nspawn"
 	"aether/driver/oci"
@@ -35,6 +36,7 @@ func Drivers() []sandbox.Driver {
 		oci.New(oci.Options{Runtime: oci.Youki, Images: images, RunDir: running("youki")}),
 		nspawn.New(nspawn.Options{Images: images, RunDir: running("nspawn")}),
 		lxc.New(lxc.Options{Images: images, RunDir: running("lxc")}),
+		incus.New(incus.Options{Images: images, RunDir: running("incus")}),
 		docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: images, RunDir: running("docker")}),
 		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
 		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),

@@ -1,0 +1,213 @@
+package incus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"aether/guest/inside"
+	"aether/sandbox"
+)
+
+// body is a sandbox: a container, with whose first process everything in it ends.
+type body struct {
+	engine   *engine
+	name     string // the container's
+	limits   sandbox.Limits
+	way      *way
+	counters counters
+	life     context.Context // over when somebody asked for the end
+	end      context.CancelFunc
+}
+
+func newBody(e *engine, name string, limits sandbox.Limits) *body {
+	b := &body{engine: e, name: name, limits: limits}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+// boot starts a container and meets the guest service in it.
+func (b *body) boot(ctx context.Context, s inside.Settings) (err error) {
+	api := b.engine.api
+	if err := api.finish(ctx, http.MethodPut, instancePath(b.name)+"/state", change{Action: "start"}); err != nil {
+		return b.lastWords(ctx, err)
+	}
+	now, err := api.state(ctx, b.name)
+	if err != nil {
+		return err
+	}
+	if b.way, b.counters, err = openWay(now.Pid, b.name); err != nil {
+		return b.lastWords(ctx, err)
+	}
+	if err := b.meet(ctx, s); err != nil {
+		return b.lastWords(ctx, err)
+	}
+	return nil
+}
+
+const (
+	// meetAgain is how long to wait for a service that does not listen yet.
+	meetAgain = 5 * time.Millisecond
+	// meetChecks is after how many such waits the daemon is asked whether the
+	// container still runs.
+	meetChecks = 50
+)
+
+// meet tells the guest service its settings, as soon as it listens.
+func (b *body) meet(ctx context.Context, s inside.Settings) error {
+	for try := 1; ; try++ {
+		err := inside.Apply(ctx, b.way.Dial, s)
+		if !early(err) {
+			return err
+		}
+		if try%meetChecks == 0 {
+			if now, err := b.engine.api.state(ctx, b.name); err != nil || now.Code != stateRunning {
+				return errors.Join(errors.New("the guest service ended at once"), err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(meetAgain):
+		}
+	}
+}
+
+const (
+	// maxLog is what is read of a container's log, and maxLines is told of it: the
+	// first errors are the causes of the others.
+	maxLog   = 64 << 10
+	maxLines = 4
+)
+
+// lastWords adds to a failure what the container's console and log have to say.
+func (b *body) lastWords(ctx context.Context, err error) error {
+	var said []string
+	for _, file := range []string{"/console", "/logs/lxc.log"} {
+		text, failed := b.engine.api.read(ctx, instancePath(b.name)+file, maxLog)
+		if failed != nil {
+			continue // it is only more about a failure that is told anyway
+		}
+		for line := range strings.Lines(text) {
+			if file == "/console" || strings.Contains(line, " ERROR ") {
+				said = append(said, strings.TrimSpace(line))
+			}
+		}
+	}
+	if len(said) == 0 {
+		return err
+	}
+	words := strings.Join(said[:min(len(said), maxLines)], "; ")
+	return &sandbox.Error{Class: sandbox.ClassOf(explain(err)), Op: "guest service", Reason: words[:min(len(words), maxWords)], Err: err}
+}
+
+// discard removes a sandbox that did not come up.
+func (b *body) discard() (err error) {
+	b.end()
+	if b.way != nil {
+		err = b.way.Close()
+	}
+	return errors.Join(err, b.engine.api.discard(b.name))
+}
+
+// Kill implements inside.Body. Wait does the work, for it takes the daemon the
+// better part of a second.
+func (b *body) Kill() error {
+	b.end()
+	return nil
+}
+
+// Wait implements inside.Body. What it cannot stop, Release does, or tells.
+func (b *body) Wait() sandbox.Exit {
+	exit := b.watch(b.life)
+	ctx, cancel := context.WithTimeout(context.Background(), inside.CleanupTime/2)
+	defer cancel()
+	_ = b.engine.api.stop(ctx, b.name)
+	return exit
+}
+
+// patience is how long a daemon may be away, as when it is restarted, while the
+// guest service is not there either.
+const patience = 5 * time.Second
+
+// watch returns when the container has ended, or nobody can know any more, or its
+// life is over. Its containers outlive a daemon: as long as the service is there,
+// the daemon is not even asked.
+func (b *body) watch(life context.Context) sandbox.Exit {
+	var away time.Time // since when the daemon is
+	for life.Err() == nil {
+		if b.listen(life) {
+			away = time.Time{}
+			continue
+		}
+		now, err := b.engine.api.state(life, b.name)
+		switch {
+		case gone(err):
+			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the container is gone"}
+		case err != nil && away.IsZero():
+			away = time.Now()
+		case err != nil && time.Since(away) > patience:
+			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the daemon went away: " + err.Error()}
+		case err == nil && (now.Code == stateStopped || now.Code == stateError):
+			return b.crashed(life)
+		case err == nil:
+			away = time.Time{}
+		}
+		_ = pause(life) // which the loop asks again
+	}
+	return sandbox.Exit{Cause: sandbox.Destroyed}
+}
+
+// listen returns when a connection to the service, on which nothing is said, has
+// ended. The service ends such connections after a while, and all with its end.
+func (b *body) listen(life context.Context) (connected bool) {
+	conn, err := b.way.Dial(life)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(life, func() { conn.Close() })()
+	began := time.Now()
+	_, _ = conn.Read(make([]byte, 1)) // how it ends does not matter
+	if time.Since(began) < again {
+		_ = pause(life)
+	}
+	return true
+}
+
+// crashed says why a container has ended that nobody asked to.
+func (b *body) crashed(ctx context.Context) sandbox.Exit {
+	err := b.lastWords(ctx, errors.New("the guest service ended"))
+	return sandbox.Exit{Cause: sandbox.Crashed, Detail: err.Error()}
+}
+
+// Release implements inside.Body.
+func (b *body) Release(ctx context.Context) error {
+	b.end()
+	return b.engine.api.remove(ctx, b.name)
+}
+
+// Stats implements inside.Body. What the daemon does not know it says is zero or
+// less.
+func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
+	now, err := b.engine.api.state(ctx, b.name)
+	if err != nil {
+		return stats, fmt.Errorf("incus: stats: %w", explain(err))
+	}
+	stats = sandbox.Stats{MemoryBytes: known(now.Memory.Usage), MemoryPeakBytes: known(now.Memory.Peak), Processes: known(now.Procs),
+		CPUTime: known(now.CPU.Usage), OOMKills: b.counters.oomKills()}
+	if b.limits.Processes > 0 {
+		stats.ForksDenied = b.counters.forksDenied()
+	}
+	return stats, nil
+}
+
+func known[T int64 | time.Duration](value T) *T {
+	if value <= 0 {
+		return nil
+	}
+	return &value
+}

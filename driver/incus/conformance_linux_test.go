@@ -1,0 +1,39 @@
+package incus_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"aether/driver/drivertest"
+	"aether/guest/inside"
+	"aether/sandbox"
+)
+
+func TestConformance(t *testing.T) {
+	needDaemon(t)
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: containers})
+}
+
+func TestAgainAsOrdinaryUser(t *testing.T) {
+	needDaemon(t)
+	if err := os.Chmod(os.Getenv(socketVariable), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$", storeVariable+"=")
+}
+
+// TestOrdinaryUserIsTold: also those who may use the socket cannot reach what runs
+// inside.
+func TestOrdinaryUserIsTold(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("TestAgainAsOrdinaryUser runs this")
+	}
+	driver := newDriver(t.TempDir())
+	if report := driver.Probe(t.Context()); report.Usable || !strings.Contains(report.Remedy, "root") {
+		t.Errorf("%+v", report)
+	}
+	if _, err := driver.Create(t.Context(), sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("create: %v", err)
+	}
+}

@@ -1,0 +1,180 @@
+package incus
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"aether/guest/inside"
+	"aether/host/cgroup"
+	"aether/image"
+	"aether/sandbox"
+)
+
+// bootTime bounds how long a sandbox may take whose caller set no bound, and how
+// long one task of the daemon may.
+const bootTime = 60 * time.Second
+
+// Create implements sandbox.Driver.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	instance, err := d.create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("incus: %w", explain(err))
+	}
+	return instance, nil
+}
+
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	e, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.accepts(spec); err != nil {
+		return nil, err
+	}
+	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.api.ping(ctx); err != nil {
+		return nil, err
+	}
+	leave, err := e.fleet.Enter(Name)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return e.create(ctx, spec, root)
+}
+
+// accepts refuses what cannot be enforced.
+func (e *engine) accepts(spec sandbox.Spec) error {
+	refuse := func(class sandbox.Class, field, reason, remedy string) error {
+		return &sandbox.Error{Class: class, Field: field, Reason: reason, Remedy: remedy}
+	}
+	switch l := spec.Limits; {
+	case spec.Isolation > sandbox.ProcessBoundary:
+		return refuse(sandbox.Unsupported, "isolation", "incus containers give a process boundary, not "+spec.Isolation.String(), "")
+	case spec.Network.Mode == sandbox.HostNetwork:
+		return refuse(sandbox.Unsupported, "network.mode", "the daemon gives no container the host's network", "use none, or another driver")
+	case spec.Network.Mode != sandbox.NoNetwork:
+		return refuse(sandbox.Unsupported, "network.mode", "incus cannot filter what is reached", "use none")
+	case l.MemoryBytes > 0 && l.MemoryBytes < inside.MinMemory:
+		return refuse(sandbox.Unsupported, "limits.memory",
+			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, inside.MinMemory), "")
+	case l.DiskBytes > 0 && !e.host.pool.bounds():
+		return refuse(sandbox.Unavailable, "limits.disk", "the storage pool "+e.host.pool.Name+" ("+e.host.pool.Driver+") cannot bound what is written", diskRemedy)
+	default:
+		// The daemon passes over limits for which its host has no controller.
+		return e.groups.Enforces(cgroup.Limits{Memory: l.MemoryBytes, CPUs: l.CPUs, Pids: l.Processes})
+	}
+}
+
+// create acquires one thing after another; a failure gives all of them back.
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
+	if spec.ID == "" {
+		spec.ID = strings.ToLower(rand.Text())
+	}
+	what, err := e.container(spec, root)
+	if err != nil {
+		return nil, err
+	}
+	what.Name = newName()
+	if err := e.makeContainer(ctx, what, root); err != nil {
+		return nil, err
+	}
+	b := newBody(e, what.Name, spec.Limits)
+	if err := b.boot(ctx, settings(spec, root)); err != nil {
+		return nil, errors.Join(err, b.discard())
+	}
+	i := &instance{Instance: inside.New(Name, spec.ID, spec, b, b.way), body: b}
+	e.fleet.Add(i.Instance)
+	return i, nil
+}
+
+// settings are the image's, and over them the caller's.
+func settings(spec sandbox.Spec, root image.Root) inside.Settings {
+	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: map[string]string{}}
+	maps.Copy(s.Env, root.Config.Env)
+	maps.Copy(s.Env, spec.Command.Env)
+	if spec.Command.User != "" {
+		s.User = spec.Command.User
+	}
+	if spec.Command.WorkDir != "" {
+		s.WorkDir = spec.Command.WorkDir
+	}
+	return s
+}
+
+// makeTries is how often an image may go away before a container is made of it:
+// another program forgets images whose source has changed.
+const makeTries = 3
+
+func (e *engine) makeContainer(ctx context.Context, what creation, root image.Root) error {
+	for try := 1; ; try++ {
+		id, err := e.ensureImage(ctx, root)
+		if err != nil {
+			return err
+		}
+		what.Source = map[string]string{"type": "image", "fingerprint": id}
+		err = e.api.finish(ctx, http.MethodPost, "/1.0/instances", what)
+		if err == nil {
+			return nil
+		}
+		err = errors.Join(err, e.api.discard(what.Name))
+		if try == makeTries || e.api.hasImage(ctx, id) {
+			return err
+		}
+	}
+}
+
+// finish has the daemon do something to its end: the caller's impatience does not
+// cut it off, for nobody would know what became of it.
+func (c *client) finish(ctx context.Context, method, path string, in any) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
+	defer cancel()
+	return c.do(patient, method, path, in)
+}
+
+// discard removes a container in a time of its own; one that is not there is
+// fine.
+func (c *client) discard(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), inside.CleanupTime)
+	defer cancel()
+	return c.remove(ctx, name)
+}
+
+// remove ends a container and everything that the daemon keeps of it. One that
+// runs cannot be removed, and one that the daemon is busy with must be asked for
+// again.
+func (c *client) remove(ctx context.Context, name string) error {
+	var refused *refusal
+	for {
+		err := c.do(ctx, http.MethodDelete, instancePath(name), nil)
+		if err == nil || gone(err) {
+			return nil
+		}
+		if !errors.As(err, &refused) {
+			return explain(err)
+		}
+		if stopped := c.stop(ctx, name); stopped != nil && !errors.As(stopped, &refused) {
+			return explain(stopped)
+		}
+		if late := pause(ctx); late != nil {
+			return explain(errors.Join(late, err))
+		}
+	}
+}

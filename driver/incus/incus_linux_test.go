@@ -1,0 +1,257 @@
+package incus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/driver/incus"
+	"aether/driver/launched/launchedtest"
+	"aether/sandbox"
+)
+
+func sh(t *testing.T, instance sandbox.Instance, script string) string {
+	t.Helper()
+	out, _ := launchedtest.Sh(t, instance, script)
+	return out
+}
+
+func create(t *testing.T, spec sandbox.Spec) sandbox.Instance {
+	t.Helper()
+	needDaemon(t)
+	return launchedtest.Create(t, newDriver(t.TempDir()), spec)
+}
+
+var asRoot = sandbox.CommandDefaults{User: "root"}
+
+func TestBoxFilter(t *testing.T) {
+	launchedtest.Filter(t, create(t, sandbox.Spec{}), slices.Concat(launchedtest.Refused, launchedtest.InPart))
+}
+
+func TestBoxWalls(t *testing.T) {
+	launchedtest.Walls(t, create(t, sandbox.Spec{ID: "walls", Command: asRoot}), map[string]string{
+		"id -u":            "0",
+		"ls -A /dev/incus": "", // the daemon's own service for containers
+		"mknod /tmp/disk b 8 0 || mount -t tmpfs none /mnt || chroot / true || unshare -m true || touch /usr/bin/new || echo no": "no",
+	})
+}
+
+func TestBoxWithTheLeastMemory(t *testing.T) {
+	needDaemon(t)
+	launchedtest.LeastMemory(t, newDriver(t.TempDir()))
+}
+
+// TestRootIsNobodyOutside: no two sandboxes share user ids, and none has the
+// host's.
+func TestRootIsNobodyOutside(t *testing.T) {
+	ids := map[string]bool{"0": true}
+	for range 2 {
+		outside := sh(t, create(t, sandbox.Spec{}), "awk '$1 == 0 { print $2 }' /proc/self/uid_map")
+		if ids[outside] || outside == "" {
+			t.Errorf("root is %q outside", outside)
+		}
+		ids[outside] = true
+	}
+}
+
+// TestLinkInThePlaceOfTheSocket: root inside cannot lead this program to a socket
+// of the host.
+func TestLinkInThePlaceOfTheSocket(t *testing.T) {
+	trap, err := net.Listen("unix", filepath.Join(t.TempDir(), "trap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached := make(chan struct{}, 1)
+	go func() {
+		for {
+			conn, err := trap.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+			reached <- struct{}{}
+		}
+	}()
+	defer trap.Close()
+	instance := create(t, sandbox.Spec{Command: asRoot})
+	sh(t, instance, "cd /dev; mv .aether-socket .other; ln -s "+trap.Addr().String()+" .aether-socket")
+	for range 20 {
+		if conn, err := instance.Dial(t.Context()); err == nil {
+			conn.Close()
+			t.Error("something was reached")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	select {
+	case <-reached:
+		t.Error("a socket of the host was reached")
+	default:
+	}
+	if err := instance.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOddMounts: names of files are no configuration.
+func TestOddMounts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a b,c=d\\e#")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "f"), []byte("text"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	instance := create(t, sandbox.Spec{Mounts: []sandbox.Mount{{Source: dir, Target: "/mnt/x y"}}})
+	if got := sh(t, instance, "cat '/mnt/x y/f'; touch '/mnt/x y/g' 2>/dev/null || echo refused"); got != "textrefused" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	needDaemon(t)
+	driver := newDriver(t.TempDir())
+	defer driver.(sandbox.Closer).Close(context.Background())
+	for name, c := range map[string]struct {
+		spec  sandbox.Spec
+		class sandbox.Class
+		field string
+	}{
+		"host's network":   {sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}}, sandbox.Unsupported, "network.mode"},
+		"filtered network": {sandbox.Spec{Network: sandbox.Network{Mode: sandbox.EgressNetwork}}, sandbox.Unsupported, "network.mode"},
+		"a machine":        {sandbox.Spec{Isolation: sandbox.HardwareBoundary}, sandbox.Unsupported, "isolation"},
+		"little memory":    {sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 2 << 20}}, sandbox.Unsupported, "limits.memory"},
+		"disk in a dir":    {sandbox.Spec{Limits: sandbox.Limits{DiskBytes: 1 << 20}}, sandbox.Unavailable, "limits.disk"},
+		"missing source":   {sandbox.Spec{Mounts: []sandbox.Mount{{Source: "/no/such", Target: "/mnt"}}}, sandbox.Invalid, "mounts"},
+	} {
+		_, err := driver.Create(t.Context(), c.spec)
+		var e *sandbox.Error
+		if sandbox.ClassOf(err) != c.class || !errors.As(err, &e) || e.Field != c.field {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestUnknownPool(t *testing.T) {
+	needDaemon(t)
+	driver := incus.New(incus.Options{RunDir: t.TempDir(), Pool: "no-such", Images: noImages})
+	report := driver.Probe(t.Context())
+	if report.Usable || !strings.Contains(report.Reason, "no-such") || report.Version == "" {
+		t.Errorf("%+v", report)
+	}
+	if _, err := driver.Create(t.Context(), sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("create: %v", err)
+	}
+}
+
+// images lists what the daemon holds of images.
+func images(t *testing.T) (list []string) {
+	t.Helper()
+	if err := ask(os.Getenv(socketVariable), http.MethodGet, "/1.0/images", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestDirectoryThatChanges: the daemon is given it anew, once, and keeps only the
+// last.
+func TestDirectoryThatChanges(t *testing.T) {
+	needDaemon(t)
+	driver, dir := newDriver(t.TempDir()), t.TempDir()
+	defer driver.(sandbox.Closer).Close(context.Background())
+	file := filepath.Join(dir, "text")
+	before := len(images(t))
+	for _, text := range []string{"one", "two", "two"} {
+		if old, err := os.ReadFile(file); err != nil || string(old) != text {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		instance, err := driver.Create(t.Context(), sandbox.Spec{Image: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, instance, "/text"); got != text {
+			t.Errorf("%q, want %q", got, text)
+		}
+		if err := instance.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if now := images(t); len(now) != before+1 {
+			t.Errorf("%d images before, and now %q", before, now)
+		}
+	}
+}
+
+// victimVariable tells a program to make sandboxes, say so and wait to be killed.
+const victimVariable = "AETHER_INCUS_TEST_VICTIM"
+
+func playVictim() (played bool, code int) {
+	dir := os.Getenv(victimVariable)
+	if dir == "" {
+		return false, 0
+	}
+	driver := newDriver(dir)
+	for _, id := range []string{"running", "paused"} {
+		instance, err := driver.Create(context.Background(), sandbox.Spec{ID: id})
+		if err == nil && id == "paused" {
+			err = instance.(sandbox.Pauser).Pause(context.Background())
+		}
+		if err != nil {
+			fmt.Println(err)
+			return true, 1
+		}
+	}
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+	return true, 1
+}
+
+// TestKilledProgram: the next program removes its sandboxes, running or paused,
+// and nothing else.
+func TestKilledProgram(t *testing.T) {
+	other := create(t, sandbox.Spec{ID: "other"})
+	before, err := containers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	victim := exec.Command("/proc/self/exe")
+	victim.Env = append(os.Environ(), victimVariable+"="+dir)
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 400)
+	if n, err := out.Read(said); err != nil || string(said[:n]) != "ready\n" {
+		t.Errorf("%q, %v", said[:n], err)
+	}
+	next := newDriver(dir).(*incus.Driver)
+	if n, err := next.Reap(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d sandboxes of a living program were reaped (%v)", n, err)
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = victim.Wait()
+	if n, err := next.Reap(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d were reaped (%v)", n, err)
+	}
+	if left, err := containers(); err != nil || len(left) != len(before) {
+		t.Errorf("%q are left (%v)", left, err)
+	}
+	if locks, _ := filepath.Glob(filepath.Join(dir, "*.owner")); len(locks) > 0 {
+		t.Errorf("%q are left", locks)
+	}
+	sh(t, other, "true")
+}
