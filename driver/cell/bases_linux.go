@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"aether/host/confine"
 	"aether/image"
@@ -35,7 +36,7 @@ type bases struct {
 // base is a prepared image, kept while cells are being booted from it.
 type base struct {
 	*confine.Base
-	blanks *blanks // nil if none are made ahead
+	blanks atomic.Pointer[blanks] // nil if none are made ahead, or not yet
 	key    string
 	users  int
 	used   uint64
@@ -43,8 +44,8 @@ type base struct {
 
 // close lets go of the image; nothing but descriptors is at stake.
 func (b *base) close() {
-	if b.blanks != nil {
-		b.blanks.close()
+	if blanks := b.blanks.Load(); blanks != nil {
+		blanks.close()
 	}
 	_ = b.Close()
 }
@@ -78,10 +79,10 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 			return nil, err
 		}
 		entry = &base{Base: prepared, key: key}
-		if b.blanks != nil {
-			entry.blanks = b.blanks(prepared)
-		}
 		b.ready[key] = entry
+	} else if b.blanks != nil && entry.blanks.Load() == nil {
+		// Whoever makes a second cell of an image is likely to make a third.
+		entry.blanks.Store(b.blanks(entry.Base))
 	}
 	b.clock++
 	entry.users++

@@ -135,11 +135,12 @@ func (b *blanks) close() {
 // blankFor finds or makes what the cell will be made of. It waits for no other:
 // where more are wanted than one goroutine can make, each makes its own.
 func (e *engine) blankFor(base *base, config confine.Config) (blank, error) {
-	if base.blanks == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk || config.Disk != "" {
+	blanks := base.blanks.Load()
+	if blanks == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk || config.Disk != "" {
 		return e.newBlank(base.Base, config)
 	}
 	select {
-	case made := <-base.blanks.ready:
+	case made := <-blanks.ready:
 		return made, nil
 	default:
 		return e.newLimitedBlank(base.Base)

@@ -13,6 +13,10 @@ import (
 func TestLimitsOfCellsMadeAhead(t *testing.T) {
 	needRoot(t, "cgroups to limit by")
 	driver, _ := newDriverAhead(t, 2)
+	for range 2 { // from the second on, others are made ahead
+		create(t, driver, sandbox.Spec{})
+	}
+	time.Sleep(20 * time.Millisecond)
 	for _, limits := range []sandbox.Limits{
 		{MemoryBytes: 32 << 20},
 		{MemoryBytes: 32 << 20, CPUs: 1},

@@ -118,7 +118,7 @@ func TestIdentity(t *testing.T) {
 
 func TestCreateAndDestroyByMany(t *testing.T) {
 	driver, runDir := newDriver(t)
-	warm(t, driver)
+	warm(t, driver, 0)
 	before := takeCensus(t, runDir)
 	var all sync.WaitGroup
 	for range 16 {
@@ -172,7 +172,7 @@ func cutOff(running *guest.Running) bool {
 // panic or be started in the wrong place.
 func TestExecWhileDestroyed(t *testing.T) {
 	driver, runDir := newDriver(t)
-	warm(t, driver)
+	warm(t, driver, 0)
 	before := takeCensus(t, runDir)
 	for range 20 {
 		instance, err := driver.Create(t.Context(), sandbox.Spec{})

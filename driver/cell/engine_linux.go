@@ -54,7 +54,7 @@ func (e *engine) start(opts Options) (err error) {
 	if _, err := cgroup.Reap(context.Background(), opts.RunDir); err != nil {
 		return fmt.Errorf("cell: remove what a dead program left: %w", err)
 	}
-	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir}
+	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir, keep: opts.Snapshots}
 	if _, err := e.disks.reap(); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}

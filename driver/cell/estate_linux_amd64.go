@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"aether/host/cgroup"
 	"aether/host/confine"
@@ -16,12 +15,13 @@ import (
 // estate is what the processes of a fork's child are given, and may hold
 // together as those of the source do: none of it is shared with the source.
 type estate struct {
-	source, child *instance
-	twins         []*confine.Twin
+	child   *instance
+	twins   []*confine.Twin
+	streams []*stream // of the source
 
 	// ours are this program's ends of the child's streams, by those of the
 	// source's.
-	ours   map[*os.File]*os.File
+	ours   map[*stream]*os.File
 	theirs []*os.File
 
 	made      map[int]*os.File // by the descriptors' object
@@ -34,8 +34,12 @@ type estate struct {
 }
 
 // newEstate makes what processes of the child itself must make, for all of them.
-func newEstate(source, child *instance, twins []*confine.Twin) (*estate, error) {
-	e := &estate{source: source, child: child, twins: twins, ours: map[*os.File]*os.File{}, made: map[int]*os.File{},
+func newEstate(from origin, child *instance, twins []*confine.Twin) (*estate, error) {
+	streams, err := from.streams()
+	if err != nil {
+		return nil, err
+	}
+	e := &estate{child: child, twins: twins, streams: streams, ours: map[*stream]*os.File{}, made: map[int]*os.File{},
 		pipes: map[uint64][2]*os.File{}, filled: map[uint64]bool{}, terminals: map[int]*os.File{},
 		contents: map[*twin.Content]*os.File{}, sockets: map[uint64]*os.File{}, opened: map[int]*os.File{}}
 	if err := e.makeInside(); err != nil {
@@ -57,16 +61,22 @@ type order struct {
 }
 
 func (e *estate) makeInside() error {
+	o, err := e.order()
+	if err != nil || o.Empty() {
+		return err
+	}
+	return o.place()
+}
+
+// order collects what is to be made.
+func (e *estate) order() (*order, error) {
 	o := &order{estate: e, seen: map[int]bool{}, known: map[*twin.Content]bool{}, socks: map[uint64]*twin.Sock{}}
 	for _, t := range e.twins {
 		if err := o.collect(t); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if o.Empty() {
-		return nil
-	}
-	return o.place()
+	return o, o.checkPeers()
 }
 
 func (o *order) collect(t *confine.Twin) error {
@@ -127,8 +137,7 @@ func (o *order) asked(t *confine.Twin) error {
 	if o.by == nil {
 		o.by = t
 	}
-	a, b := o.by.Place, t.Place
-	if a.UID != b.UID || a.GID != b.GID || !slices.Equal(a.Groups, b.Groups) {
+	if !sameUser(o.by.Place, t.Place) {
 		return t.Refuse("has sockets or memory to share, and another user than the cell's other processes")
 	}
 	return nil
@@ -137,9 +146,6 @@ func (o *order) asked(t *confine.Twin) error {
 // place has everything made.
 func (o *order) place() error {
 	e := o.estate
-	if err := o.checkPeers(); err != nil {
-		return err
-	}
 	making := confine.Making{Dir: o.by.Place.Dir, Group: cgroup.Attach{Into: -1}, Inputs: o.Inputs(), Check: o.Check}
 	making.UID, making.GID, making.Groups = e.identity(o.by.Place)
 	if e.child.group != nil {
@@ -162,8 +168,7 @@ func (o *order) place() error {
 		err = unable
 	}
 	if err != nil {
-		return &sandbox.Error{Class: sandbox.Conflict, Op: "fork", Remedy: "an engine that forks whole machines can",
-			Reason: fmt.Sprintf("what process %d holds could not be made again", o.by.Tid()), Err: err}
+		return o.unable(err)
 	}
 	e.theirs = append(e.theirs, files...)
 	for content, i := range made.Contents {
@@ -181,6 +186,12 @@ func (o *order) place() error {
 	return err
 }
 
+// unable says that something could not be made.
+func (o *order) unable(err error) error {
+	return &sandbox.Error{Class: sandbox.Conflict, Op: "fork", Remedy: "an engine of whole machines can",
+		Reason: fmt.Sprintf("what process %d holds could not be made again", o.by.Tid()), Err: err}
+}
+
 // checkPeers refuses connections of which only one end is in the cell's
 // processes.
 func (o *order) checkPeers() error {
@@ -194,7 +205,7 @@ func (o *order) checkPeers() error {
 
 // identity translates the host's ids to the cell's.
 func (e *estate) identity(place twin.Place) (uid, gid uint32, groups []uint32) {
-	id := e.source.engine.host.Identity
+	id := e.child.engine.host.Identity
 	uid, gid = id.FromHost(place.UID, place.GID)
 	for _, group := range place.Groups {
 		_, inside := id.FromHost(0, group)

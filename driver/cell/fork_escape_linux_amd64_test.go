@@ -26,7 +26,7 @@ func TestForkRunsNothingEarly(t *testing.T) {
 		for range few(100) {
 			children, err := forkWithin(t, source)
 			if err != nil {
-				if !again(err) {
+				if !passes(err) {
 					t.Errorf("every %s microseconds: %v", every, err)
 				}
 				continue

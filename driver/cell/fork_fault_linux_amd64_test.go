@@ -152,12 +152,17 @@ func TestKilledWhileForking(t *testing.T) {
 	}
 	moments := rand.New(rand.NewPCG(seed, 0))
 	before := takeCensus(t, t.TempDir())
-	first, busy := 100+moments.IntN(700), 0
+	rounds, busy := few(30), 0
+	first := freeMarks(t, moments, rounds)
 	var all []victim
-	for n := range few(30) {
+	for n := range rounds {
 		v := victim{role: forkRole, mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"),
 			after: latest/4 + time.Duration(moments.Int64N(int64(latest)))}
-		if v.die(t) > 6 {
+		const forked = 7 // children that it has then
+		if n == 0 {
+			v.until = forked
+		}
+		if v.die(t) >= forked {
 			busy++
 		}
 		all = append(all, v)

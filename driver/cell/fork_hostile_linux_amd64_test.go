@@ -83,7 +83,7 @@ func (h *hostile) fork(t *testing.T) {
 			t.Errorf("fork %d: %v", h.forked, err)
 		}
 	}
-	if !again(h.last) {
+	if !passes(h.last) {
 		h.replies(t)
 	}
 }
@@ -143,10 +143,11 @@ func TestForkWhileStopped(t *testing.T) {
 func TestForkOfTheDying(t *testing.T) {
 	needRoot(t, "fork of such cells")
 	driver, runDir := newDriverAhead(t, ahead)
-	warm(t, driver)
+	forkOnce(t, driver)
+	warm(t, driver, standing(ahead))
 	before := takeCensus(t, runDir)
-	forked, refused := 0, 0
-	for n := range few(60) {
+	forked, refused, times := 0, 0, few(60)
+	for n := range times {
 		source, err := driver.Create(t.Context(), sandbox.Spec{})
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +158,7 @@ func TestForkOfTheDying(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Millisecond)
-		end := time.AfterFunc(time.Duration(n)*200*time.Microsecond, func() {
+		end := time.AfterFunc(time.Duration(n)*20*time.Millisecond/time.Duration(times), func() {
 			if n%2 == 0 {
 				source.Destroy(context.Background())
 			} else {
@@ -168,6 +169,7 @@ func TestForkOfTheDying(t *testing.T) {
 		end.Stop()
 		if err != nil {
 			refused++
+			t.Logf("refused: %v", err)
 			if sandbox.ClassOf(err) == sandbox.Internal {
 				t.Errorf("a dying source is refused with %v", err)
 			}
@@ -181,6 +183,20 @@ func TestForkOfTheDying(t *testing.T) {
 	}
 	t.Logf("%d forks, %d refused", forked, refused)
 	wantNoGrowth(t, before, runDir)
+}
+
+// forkOnce has the program open what it then keeps for all forks.
+func forkOnce(t *testing.T, driver sandbox.Driver) {
+	t.Helper()
+	source, err := driver.Create(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer destroy(t, source)
+	start(t, source, "exec sleep 1000")
+	for _, child := range forkSoon(t, source, 1) {
+		destroy(t, child)
+	}
 }
 
 // TestForkOfChangingMemory forks a program again and again that changes its

@@ -139,7 +139,7 @@ func (i *instance) fork(ctx context.Context, children []*instance) error {
 	if len(children) == 0 {
 		return nil
 	}
-	commands, all, err := i.running()
+	all, err := i.running()
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (i *instance) fork(ctx context.Context, children []*instance) error {
 		}
 	}
 	for _, child := range children {
-		if err := errors.Join(ctx.Err(), child.raise(i, commands, imprint)); err != nil {
+		if err := errors.Join(ctx.Err(), child.raise(i, imprint)); err != nil {
 			return errors.Join(err, imprint.Close())
 		}
 	}
@@ -198,9 +198,9 @@ func (i *instance) imprintRunning(ctx context.Context, all []confine.Running, la
 	return imprint, nil
 }
 
-// raise has the child's processes go on as the source's.
-func (child *instance) raise(source *instance, commands []*process, imprint *confine.Imprint) error {
-	estate, err := newEstate(source, child, imprint.Twins)
+// raise has the child's processes go on as those that the imprint is of.
+func (child *instance) raise(from origin, imprint *confine.Imprint) error {
+	estate, err := newEstate(from, child, imprint.Twins)
 	if err != nil {
 		return err
 	}
@@ -209,21 +209,20 @@ func (child *instance) raise(source *instance, commands []*process, imprint *con
 		if twin.Parent != nil {
 			continue
 		}
-		if err := child.raiseOne(estate, commands[0], twin); err != nil {
+		if err := child.raiseOne(from, estate, twin); err != nil {
 			return err
 		}
-		commands = commands[1:]
 	}
 	return imprint.Proceed()
 }
 
-func (child *instance) raiseOne(e *estate, was *process, twin *confine.Twin) error {
+func (child *instance) raiseOne(from origin, e *estate, twin *confine.Twin) error {
 	h := &heir{e, twin}
 	rebirth, err := h.rebirth()
 	if err != nil {
 		return errors.Join(err, h.closeOurs())
 	}
-	p := &process{cell: child, inside: was.inside}
+	p := &process{cell: child, inside: twin.Tid()}
 	if child.group != nil {
 		if rebirth.Group, err = child.group.Attach(true); err != nil {
 			return errors.Join(err, h.closeOurs())
@@ -236,11 +235,12 @@ func (child *instance) raiseOne(e *estate, was *process, twin *confine.Twin) err
 		return errors.Join(err, h.closeOurs())
 	}
 	child.live.Store(p, nil)
-	if err := child.service.Adopt(e.source.service, p, h.ours); err != nil {
+	if err := from.adopt(child, p, h.ours); err != nil {
 		// Unwaited for, it would keep its cell from ending.
 		killed := p.Kill()
 		_, waited := p.Wait()
 		return errors.Join(err, killed, waited, h.closeOurs())
 	}
+	child.lessons = append(child.lessons, lesson{p, twin, twin.Age()})
 	return nil
 }

@@ -71,7 +71,7 @@ func (c *conversation) hear(t testing.TB, want string) {
 		if line != want+"\n" {
 			t.Fatalf("heard %q, want %q", line, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("heard nothing, want %q", want)
 	}
 }

@@ -258,7 +258,7 @@ func forkSoon(t testing.TB, source sandbox.Instance, n int) (children []sandbox.
 	var err error
 	if !eventually(10*time.Second, func() bool {
 		children, err = source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, n))
-		return err == nil || !again(err)
+		return err == nil || !passes(err)
 	}) || err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestForksInTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	warm(t, driver)
+	warm(t, driver, standing(ahead+1)+2) // the source, Python and its twin
 	before := takeCensus(t, runDir)
 	most, enough := 10_000, 8*time.Second
 	if raceEnabled || testing.Short() {
@@ -330,8 +330,8 @@ func TestForksAtOnce(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	destroy(t, fork(t, source, 1)[0]) // something of it is kept for the next
-	warm(t, driver)
+	destroy(t, fork(t, source, 1)[0])    // something of it is kept for the next
+	warm(t, driver, standing(ahead+1)+2) // the source, Python and its twin
 	before := takeCensus(t, runDir)
 	var callers sync.WaitGroup
 	for n := range few(200) {
@@ -373,8 +373,8 @@ func ask(ctx context.Context, instance sandbox.Instance, pid int, line, want str
 	return nil
 }
 
-// again says that an error is one of a state that passes.
-func again(err error) bool {
+// passes says that an error is one of a state that passes.
+func passes(err error) bool {
 	var e *sandbox.Error
 	return errors.As(err, &e) && e.Retry
 }

@@ -25,13 +25,10 @@ type heir struct {
 
 // rebirth makes everything that the process is given.
 func (h *heir) rebirth() (r confine.Rebirth, err error) {
+	if err := h.check(); err != nil {
+		return r, err
+	}
 	place := h.twin.Place
-	if strings.HasSuffix(place.Dir, " (deleted)") {
-		return r, h.refuse("is in a directory that was removed")
-	}
-	if place.Root != "/" {
-		return r, h.refuse("has changed its root to " + place.Root)
-	}
 	r = confine.Rebirth{Dir: place.Dir, Terminal: -1, Group: cgroup.Attach{Into: -1}}
 	r.UID, r.GID, r.Groups = h.identity(place)
 	if r.Program, err = h.openPath(place.Program, os.O_RDONLY); err != nil {
@@ -53,28 +50,60 @@ func (h *heir) rebirth() (r confine.Rebirth, err error) {
 		}
 		if number, ok := terminalNumber(d.Target); ok && terminalDevice(number) == place.Terminal {
 			r.Terminal = d.Number
-			if r.Foreground, err = h.foreground(number); err != nil {
-				return r, err
+			if s := h.terminal(number); s != nil {
+				r.Foreground = h.twin.Inside(s.Terminal.Foreground)
 			}
 		}
 	}
 	return r, h.family(&r)
 }
 
-// foreground is the process group that a terminal of the source listens to, by
-// its number inside.
-func (h *heir) foreground(terminal int) (int, error) {
-	for _, s := range h.source.service.Streams() {
-		if !s.Terminal {
-			continue
-		}
-		if n, err := pty.Number(s.File); err != nil || n != terminal {
-			continue
-		}
-		group, err := pty.Foreground(s.File)
-		return h.twin.Inside(group), err
+// check refuses what could not be made.
+func (h *heir) check() error {
+	place := h.twin.Place
+	if strings.HasSuffix(place.Dir, " (deleted)") {
+		return h.refuse("is in a directory that was removed")
 	}
-	return 0, nil
+	if place.Root != "/" {
+		return h.refuse("has changed its root to " + place.Root)
+	}
+	if parent := h.twin.Parent; parent != nil && !sameUser(parent.Place, place) {
+		return h.refuse("is another user than the process that started it")
+	}
+	for _, d := range h.twin.Descriptors {
+		if err := h.checkDescriptor(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameUser(a, b twin.Place) bool {
+	return a.UID == b.UID && a.GID == b.GID && slices.Equal(a.Groups, b.Groups)
+}
+
+func (h *heir) checkDescriptor(d twin.Descriptor) error {
+	switch {
+	case isTerminal(d):
+		number, err := h.terminalOf(d)
+		if err == nil && h.terminal(number) == nil {
+			err = h.refuse(fmt.Sprintf("has descriptor %d open on %s, whose other end is in the cell", d.Number, d.Target))
+		}
+		return err
+	case d.Kind == twin.Other:
+		return h.refuse(fmt.Sprintf("has descriptor %d open on %s", d.Number, d.Target))
+	}
+	return nil
+}
+
+// terminal finds a terminal of the source by its number.
+func (e *estate) terminal(number int) *stream {
+	for _, s := range e.streams {
+		if s.Terminal != nil && s.Terminal.Number == number {
+			return s
+		}
+	}
+	return nil
 }
 
 // family makes what the process's children are given. They are who it is.
@@ -84,9 +113,6 @@ func (h *heir) family(r *confine.Rebirth) error {
 		given, err := below.rebirth()
 		if err != nil {
 			return err
-		}
-		if given.UID != r.UID || given.GID != r.GID || !slices.Equal(given.Groups, r.Groups) {
-			return below.refuse("is another user than the process that started it")
 		}
 		r.Children = append(r.Children, given)
 	}
@@ -162,8 +188,6 @@ func (h *heir) makeNew(d twin.Descriptor) (*os.File, error) {
 		return f, seek(f, d.Position)
 	case twin.Socket:
 		return h.sockets[d.Inode], nil
-	case twin.Other:
-		return nil, h.refuse(fmt.Sprintf("has descriptor %d open on %s", d.Number, d.Target))
 	}
 	return d.Remake()
 }
@@ -201,11 +225,19 @@ func (h *heir) openPath(path string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode&os.ModeNamedPipe != 0 || strings.HasSuffix(path, "/ptmx") {
+	device := info.Mode&os.ModeDevice != 0 && flags&pathOnly == 0
+	if device || info.Mode&os.ModeNamedPipe != 0 || strings.HasSuffix(path, "/ptmx") {
 		return nil, errors.ErrUnsupported
 	}
 	const kept = syscall.O_ACCMODE | syscall.O_APPEND | syscall.O_DIRECTORY | syscall.O_SYNC | syscall.O_DSYNC | syscall.O_NOATIME | pathOnly
-	return root.Open(path, flags&kept, 0)
+	f, err := root.Open(path, flags&kept, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := twin.CheckPlain(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 const pathOnly = 0x200000 // O_PATH
@@ -221,9 +253,7 @@ func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
 		}
 		ends = [2]*os.File{r, w}
 		h.pipes[d.Inode] = ends
-		if err := h.attach(d.Inode, ends); err != nil {
-			return nil, err
-		}
+		h.attach(d.Inode, ends)
 	}
 	if len(d.Unread) > 0 && !h.filled[d.Inode] {
 		h.filled[d.Inode] = true
@@ -245,27 +275,19 @@ func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
 
 // attach finds out which end of a pipe is this program's, if one is. What the
 // processes get are copies.
-func (h *heir) attach(inode uint64, ends [2]*os.File) error {
+func (h *heir) attach(inode uint64, ends [2]*os.File) {
 	h.theirs = append(h.theirs, ends[0], ends[1])
-	for _, s := range h.source.service.Streams() {
-		if s.Terminal {
+	for _, s := range h.streams {
+		if s.Pipe == nil || s.Pipe.Inode != inode {
 			continue
 		}
-		number, writes, err := twin.PipeEnd(s.File)
-		if errors.Is(err, os.ErrClosed) || err == nil && number != inode {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if writes {
-			h.ours[s.File] = ends[1]
+		if s.Pipe.Writes {
+			h.ours[s] = ends[1]
 		} else {
-			h.ours[s.File] = ends[0]
+			h.ours[s] = ends[0]
 		}
-		return nil
+		return
 	}
-	return nil
 }
 
 // refill puts what had not been read into the pipe.
@@ -291,15 +313,12 @@ func isTerminal(d twin.Descriptor) bool {
 // makeTerminal opens a terminal of the child. It must never be by the name of
 // the controlling one, which here would be this program's.
 func (h *heir) makeTerminal(d twin.Descriptor) (*os.File, error) {
-	number, ok := terminalNumber(d.Target)
-	if !ok {
-		number = h.twin.Place.Terminal & 0xff // for there are fewer terminals
-		if terminalDevice(number) != h.twin.Place.Terminal {
-			return nil, h.refuse(fmt.Sprintf("has descriptor %d open on a terminal that it no longer has", d.Number))
-		}
+	number, err := h.terminalOf(d)
+	if err != nil {
+		return nil, err
 	}
 	if h.terminals[number] == nil {
-		slave, err := h.newTerminal(d, number)
+		slave, err := h.terminalLike(h.terminal(number))
 		if err != nil {
 			return nil, err
 		}
@@ -309,25 +328,22 @@ func (h *heir) makeTerminal(d twin.Descriptor) (*os.File, error) {
 	return twin.Reopen(h.terminals[number], d.Flags)
 }
 
-// newTerminal makes a terminal with the number and settings of the source's.
-func (h *heir) newTerminal(d twin.Descriptor, number int) (*os.File, error) {
-	for _, s := range h.source.service.Streams() {
-		if !s.Terminal {
-			continue
-		}
-		n, err := pty.Number(s.File)
-		if err != nil {
-			return nil, err
-		}
-		if n == number {
-			return h.terminalLike(s.File, number)
-		}
+// terminalOf is the number of the terminal that a descriptor stands for.
+func (h *heir) terminalOf(d twin.Descriptor) (int, error) {
+	if number, ok := terminalNumber(d.Target); ok {
+		return number, nil
 	}
-	return nil, h.refuse(fmt.Sprintf("has descriptor %d open on %s, whose other end is in the cell", d.Number, d.Target))
+	number := h.twin.Place.Terminal & 0xff // for there are fewer terminals
+	if terminalDevice(number) != h.twin.Place.Terminal {
+		return 0, h.refuse(fmt.Sprintf("has descriptor %d open on a terminal that it no longer has", d.Number))
+	}
+	return number, nil
 }
 
-func (h *heir) terminalLike(source *os.File, number int) (*os.File, error) {
+// terminalLike makes a terminal with the number and settings of the source's.
+func (h *heir) terminalLike(source *stream) (*os.File, error) {
 	const most = 256
+	number := source.Terminal.Number
 	var aside []*os.File
 	defer func() {
 		for _, f := range aside {
@@ -343,7 +359,7 @@ func (h *heir) terminalLike(source *os.File, number int) (*os.File, error) {
 		if err == nil && n == number {
 			h.ours[source] = master
 			uid, gid := int(h.twin.Place.UID), int(h.twin.Place.GID)
-			return slave, errors.Join(pty.Copy(source, master), slave.Chown(uid, gid))
+			return slave, errors.Join(source.Terminal.Settings.Apply(master), slave.Chown(uid, gid))
 		}
 		aside = append(aside, master, slave)
 		if err != nil {

@@ -6,3 +6,4 @@ type forks struct{}
 func (forks) close() error           { return nil }
 func (forks) hold() (release func()) { return func() {} }
 func (forks) resumed()               {}
+func (forks) teach()                 {}

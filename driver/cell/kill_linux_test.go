@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,10 +85,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	moments := rand.New(rand.NewPCG(seed, 0))
 	before, began := takeCensus(t, t.TempDir()), time.Now()
-	first, alive := 100+moments.IntN(700), 0
+	first, alive := freeMarks(t, moments, rounds), 0
 	var all []victim
 	for n := range rounds {
 		v := victim{role: churnRole, mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"), after: time.Duration(moments.Int64N(int64(latest)))}
+		if n == 0 {
+			v.until = 1
+		}
 		if v.die(t) > 0 {
 			alive++
 		}
@@ -107,12 +111,32 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
+// freeMarks gives the first of so many marks in a row that no process has: this
+// program itself may have been marked.
+func freeMarks(t *testing.T, moments *rand.Rand, count int) int {
+	t.Helper()
+	var taken []int
+	for _, p := range peers(t) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid))
+		if mark, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			taken = append(taken, mark)
+		}
+	}
+	for {
+		first := 100 + moments.IntN(900-count)
+		if !slices.ContainsFunc(taken, func(mark int) bool { return first <= mark && mark < first+count }) {
+			return first
+		}
+	}
+}
+
 // victim is a program that is killed some time after its start.
 type victim struct {
 	role   string // what it does
 	mark   string // what its processes are known by
 	runDir string
 	after  time.Duration
+	until  int // it lives on until it has so many children: some host is slow
 }
 
 // die lets the program live its time and says how many children it had.
@@ -126,7 +150,10 @@ func (v victim) die(t *testing.T) (children int) {
 		t.Fatal(err)
 	}
 	time.Sleep(v.after)
-	children = len(descendants(t, cmd.Process.Pid))
+	eventually(20*time.Second, func() bool {
+		children = len(descendants(t, cmd.Process.Pid))
+		return children >= v.until
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}

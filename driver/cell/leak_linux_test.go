@@ -2,7 +2,9 @@ package cell_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ func enough(full int) int {
 
 func TestThousandAtOnce(t *testing.T) {
 	driver, runDir := newDriverAhead(t, ahead)
-	warm(t, driver)
+	warm(t, driver, standing(ahead))
 	before := takeCensus(t, runDir)
 	count := enough(1000)
 	began := time.Now()
@@ -54,7 +56,7 @@ func TestThousandAtOnce(t *testing.T) {
 
 func TestTenThousandInTurn(t *testing.T) {
 	driver, runDir := newDriverAhead(t, ahead)
-	warm(t, driver)
+	warm(t, driver, standing(ahead))
 	before := takeCensus(t, runDir)
 	count := enough(10_000)
 	began := time.Now()
@@ -71,8 +73,18 @@ func TestTenThousandInTurn(t *testing.T) {
 	wantNoGrowth(t, before, runDir)
 }
 
-// warm brings the driver to the state that it keeps between cells.
-func warm(t *testing.T, driver sandbox.Driver) {
+// standing is how many processes so many cells are, made ahead or at rest: PID 1
+// and, for root, who stands by for the next command.
+func standing(cells int) int {
+	if ordinary() {
+		return cells
+	}
+	return 2 * cells
+}
+
+// warm brings the driver to the state that it keeps between cells, in which there
+// are so many processes.
+func warm(t *testing.T, driver sandbox.Driver, processes int) {
 	t.Helper()
 	spread(64, func(int) {
 		if err := life(t.Context(), driver); err != nil {
@@ -82,7 +94,20 @@ func warm(t *testing.T, driver sandbox.Driver) {
 	if t.Failed() {
 		t.FailNow()
 	}
-	time.Sleep(200 * time.Millisecond)
+	var now []peer
+	if !eventually(30*time.Second, func() bool {
+		now = descendants(t, os.Getpid())
+		return len(now) == processes && !slices.ContainsFunc(now, beingMade)
+	}) {
+		t.Fatalf("at rest there are %d processes, not %d: %.2000q", len(now), processes, describe(now))
+	}
+}
+
+// beingMade says that a process still has this program's memory, which nobody is
+// shown the namespaces of, but root.
+func beingMade(p peer) bool {
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.pid))
+	return err != nil
 }
 
 // life creates a cell, runs a command in it and destroys it.

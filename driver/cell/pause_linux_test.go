@@ -81,7 +81,7 @@ func TestDestroyWhilePaused(t *testing.T) {
 
 func TestLifetimeExpiresWhilePaused(t *testing.T) {
 	needRoot(t, "cgroups to freeze")
-	instance := newCell(t, sandbox.Spec{Timeouts: sandbox.Timeouts{Lifetime: 200 * time.Millisecond}})
+	instance := newCell(t, sandbox.Spec{Timeouts: sandbox.Timeouts{Lifetime: time.Second}})
 	if err := pauser(t, instance).Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,27 +11,28 @@ import (
 	"aether/sandbox"
 )
 
-// running are the commands of the cell, and all of its processes: every command
-// with those that it has started.
-func (i *instance) running() (commands []*process, all []confine.Running, err error) {
+// running are all processes of the cell: every command with those that it has
+// started.
+func (i *instance) running() (all []confine.Running, err error) {
+	var commands []*process
 	for p := range i.live.Range {
 		commands = append(commands, p.(*process))
 	}
 	slices.SortFunc(commands, func(a, b *process) int { return a.inside - b.inside })
 	for _, p := range commands {
 		if all, err = family(all, p.Process.Pid(), -1); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	orphans, err := twin.Children(i.cell.Pid())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(orphans) > 0 {
-		return nil, nil, &sandbox.Error{Class: sandbox.Conflict, Remedy: "end them, or start them as commands",
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Remedy: "end them, or start them as commands",
 			Reason: fmt.Sprintf("%d processes of the cell have outlived the one that started them (one is %d on the host)", len(orphans), orphans[0])}
 	}
-	return commands, all, nil
+	return all, nil
 }
 
 const maxRunning = 1024

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -20,7 +21,8 @@ var (
 
 // snapshots opens the store of snapshots at the first need of it.
 type snapshots struct {
-	dir string
+	dir  string
+	keep sandbox.Fidelity
 
 	mu    sync.Mutex
 	store *snapshot.Store
@@ -59,37 +61,64 @@ func (s *snapshots) reap(ctx context.Context) (int, error) {
 }
 
 // SnapshotFidelity implements sandbox.Snapshotter.
-func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Filesystem }
+func (i *instance) SnapshotFidelity() sandbox.Fidelity { return i.engine.snapshots.keep }
 
 // Snapshot implements sandbox.Snapshotter. The cell stands still while its writes
 // are copied, and runs again while they are hashed and made durable. Errors:
-// Conflict where a running cell cannot be paused, or for a dir that is not empty.
+// Conflict where a running cell cannot be paused, for processes that cannot be
+// kept and for a dir that is not empty; Unsupported if cells cannot keep what the
+// driver is to.
 func (i *instance) Snapshot(ctx context.Context, dir string) error {
 	store, err := i.engine.snapshots.open()
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	var draft *snapshot.Draft
-	err = i.still(ctx, func() error {
-		upper, err := i.cell.Upper()
-		if err != nil {
-			return err
-		}
-		defer upper.Close()
-		draft, err = store.Take(ctx, upper, i.engine.host.Identity.FromHost)
-		return err
-	})
+	draft, err := i.take(ctx, store)
 	if err != nil {
-		if draft != nil { // but the cell could not be resumed
-			err = errors.Join(err, draft.Discard())
-		}
-		return fmt.Errorf("cell: %w", err)
+		return fmt.Errorf("cell: snapshot: %w", err)
 	}
 	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command}
 	if err := draft.Commit(ctx, dir, store.LayerOf(i.root.Layers), rec); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
 	return nil
+}
+
+// take copies everything that a snapshot is to keep.
+func (i *instance) take(ctx context.Context, store *snapshot.Store) (draft *snapshot.Draft, err error) {
+	if err := i.engine.snapshots.supported(); err != nil {
+		return nil, err
+	}
+	if i.engine.snapshots.keep == sandbox.Checkpoint {
+		return i.takeRunning(ctx, store)
+	}
+	err = i.still(ctx, func() error {
+		draft, err = i.takeFiles(ctx, store)
+		return err
+	})
+	if err != nil && draft != nil { // but the cell could not be resumed
+		return nil, errors.Join(err, draft.Discard())
+	}
+	return draft, err
+}
+
+// supported refuses to keep what cells cannot.
+func (s *snapshots) supported() error {
+	if s.keep == sandbox.Filesystem || s.keep == sandbox.Checkpoint && checkpoints {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Unsupported, Field: "fidelity", Remedy: "keep their files (filesystem), or use machines (qemu-kvm)",
+		Reason: fmt.Sprintf("snapshots of cells cannot be of fidelity %q on %s", s.keep, runtime.GOARCH)}
+}
+
+// takeFiles copies what the cell has written. Nothing may run there.
+func (i *instance) takeFiles(ctx context.Context, store *snapshot.Store) (*snapshot.Draft, error) {
+	upper, err := i.cell.Upper()
+	if err != nil {
+		return nil, err
+	}
+	defer upper.Close()
+	return store.Take(ctx, upper, i.engine.host.Identity.FromHost)
 }
 
 // still runs fn while nothing runs in the cell.
@@ -153,12 +182,13 @@ func (i *instance) mustBeIdle() error {
 }
 
 // RestoreFidelity implements sandbox.Restorer.
-func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Filesystem }
+func (d *Driver) RestoreFidelity() sandbox.Fidelity { return d.opts.Snapshots }
 
 // Restore implements sandbox.Restorer: the files of the snapshot are one more
 // layer below the new cell's own. Commands have the defaults of the cell that was
-// kept. Errors: Conflict if the image is not any more what it was, NotFound or
-// Invalid for a snapshot that does not exist or is damaged.
+// kept. Errors: Conflict if the image is not any more what it was, if processes
+// are wanted that were not kept or cannot go on on this host; NotFound or Invalid
+// for a snapshot that does not exist or is damaged; Unsupported as Snapshot.
 func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
 	i, err := d.restore(ctx, dir, spec)
 	if err != nil {
@@ -189,6 +219,9 @@ func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*i
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}
+	if err := e.snapshots.supported(); err != nil {
+		return nil, err
+	}
 	return e.restore(ctx, dir, rec, spec)
 }
 
@@ -211,5 +244,12 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, s
 		return nil, err
 	}
 	root.Layers = append(root.Layers, layer.Path)
-	return e.create(ctx, spec, root)
+	i, err := e.create(ctx, spec, root)
+	if err != nil || e.snapshots.keep == sandbox.Filesystem {
+		return i, err
+	}
+	if err := i.recall(ctx, dir, rec); err != nil {
+		return nil, errors.Join(err, i.Destroy(ctx))
+	}
+	return i, nil
 }

@@ -65,7 +65,7 @@ func linkedImage(t *testing.T, name string) string {
 
 func TestRefusedSpecsLeaveNothing(t *testing.T) {
 	driver, runDir := newDriver(t)
-	warm(t, driver)
+	warm(t, driver, 0)
 	before := takeCensus(t, runDir)
 	for _, c := range refusals(t) {
 		t.Run(c.name, func(t *testing.T) {

@@ -66,14 +66,18 @@ func (b *birth) write(ready spawn.Word) error {
 	b.closeFrom(3)
 	b.part(partSession)
 	b.Call(unix.SYS_SETSID)
-	b.chdir(b.Dir)
-	b.twin.state.Process(b.Script)
+	own := b.becomeInside
+	if !b.root.recalled {
+		own = func() error { return nil }
+		b.chdir(b.Dir)
+		b.twin.state.Process(b.Script)
+	}
 	b.rlimits(b.cell.config.Processes)
 	who := credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single}
 	b.dropButOne(who)
 	b.landlock(h.landlock, b.cell.config.HostNetwork, 3)
 	b.terminal()
-	if err := b.family(func() error { return nil }, ready); err != nil {
+	if err := b.family(own, ready); err != nil {
 		return err
 	}
 	return b.Err()
@@ -109,16 +113,25 @@ func (b *birth) member(ready spawn.Word) error {
 		return err
 	}
 	b.group()
-	return b.family(func() (err error) {
-		b.receive(1)
-		if b.check, err = b.twin.state.BecomeInside(b.root.script, b.root.state); err != nil {
-			return err
-		}
-		b.closeFrom(3)
-		b.chdir(b.Dir)
-		b.twin.state.Process(b.Script)
-		return nil
-	}, ready)
+	return b.family(b.becomeInside, ready)
+}
+
+// becomeInside appends the taking on of what the process was, its memory from the
+// file that it was saved to.
+func (b *birth) becomeInside() (err error) {
+	b.receive(1)
+	if b.root.recalled {
+		b.check, err = b.twin.state.BecomeAnew(b.root.script, b.root.process.Pid())
+	} else {
+		b.check, err = b.twin.state.BecomeInside(b.root.script, b.root.state)
+	}
+	if err != nil {
+		return err
+	}
+	b.closeFrom(3)
+	b.chdir(b.Dir)
+	b.twin.state.Process(b.Script)
+	return nil
 }
 
 // group appends the change to the session and process group that it is in.
@@ -140,6 +153,7 @@ func (b *birth) settle(ready spawn.Word) error {
 	b.receive(len(b.files))
 	b.descriptors()
 	b.part(partBorn)
+	b.twin.habits.Populate(b.Script)
 	b.twin.state.Threads(b.Script, b.dropLast)
 	b.twin.state.Timers(b.Script)
 	b.twin.state.Limits(b.Script) // last: it may have more already than it could take now

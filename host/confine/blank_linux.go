@@ -118,7 +118,24 @@ func (c *Cell) arm(started spawn.Started, w words) error {
 		return err
 	}
 	w.seen.Set()
-	return started.Left()
+	if err := started.Left(); err != nil || !c.host.Identity.Single {
+		return err
+	}
+	return awaitJoinable(started.Pid())
+}
+
+// awaitJoinable waits until an ordinary user may join the namespaces of PID 1. The
+// kernel says that it has left this program's memory a moment before it gets its
+// own, and until then it is as closed to us as this program is to others.
+func awaitJoinable(pid int) error {
+	const look = 50 * time.Microsecond
+	for end := time.Now().Add(handshake); ; time.Sleep(look) {
+		// What this link asks for is what joining does.
+		_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
+		if !errors.Is(err, unix.EACCES) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // boot appends everything that PID 1 does.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"aether/host/again"
 	"aether/host/spawn"
 
 	"golang.org/x/sys/unix"
@@ -40,35 +41,8 @@ func TestEscape(t *testing.T) {
 			escape(t, false)
 			return
 		}
-		againAsOrdinaryUser(t)
+		again.AsOrdinaryUser(t, []string{"-test.run=^TestEscape|^TestCell$|^TestBlank$|Writes"})
 	})
-}
-
-// ordinaryID is a user of the host without any rights.
-const ordinaryID = 12345
-
-// againAsOrdinaryUser runs the suite in a copy of this program.
-func againAsOrdinaryUser(t *testing.T) {
-	dir, err := os.MkdirTemp("", "aether-escape")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	program := filepath.Join(dir, "escape.test")
-	content, err := os.ReadFile("/proc/self/exe")
-	if err := errors.Join(err, os.WriteFile(program, content, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, ordinaryID, ordinaryID)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "-test.run=^TestEscape|^TestCell$|^TestBlank$|Writes", "-test.v=true")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}, Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v as user %d: %v\n%s", cmd.Args, ordinaryID, err, out)
-	} else if testing.Verbose() {
-		t.Logf("%s", out)
-	}
 }
 
 func escape(t *testing.T, ready bool) {

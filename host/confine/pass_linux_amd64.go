@@ -79,6 +79,11 @@ func (b *birth) sendFamily() error {
 			return err
 		}
 	}
+	if b.root.recalled {
+		if err := b.root.sendFile(b.root.saved); err != nil {
+			return err
+		}
+	}
 	return b.root.send(b.files)
 }
 

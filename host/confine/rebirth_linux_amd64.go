@@ -117,6 +117,23 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	return p, nil
 }
 
+// Age tells the children of one imprint from those of the next.
+func (t *Twin) Age() int { return t.age }
+
+// Learn looks at what a child that Spawn made at that age has used of its memory
+// since, for those that come after it. A twin that is busy, or that the child no
+// longer shares memory with, does not.
+func (t *Twin) Learn(child *spawn.Process, age int) error {
+	if !t.mu.TryLock() {
+		return nil
+	}
+	defer t.mu.Unlock()
+	if t.broken || t.recalled || t.age != age {
+		return nil
+	}
+	return t.habits.Learn(child.Pid())
+}
+
 // Proceed has every process that was spawned since go on where its like was. None
 // of them runs while another is still being made: until then that one could be
 // stopped, and shares memory with its twin.

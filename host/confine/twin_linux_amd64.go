@@ -35,6 +35,10 @@ type Twin struct {
 	Children []*Twin
 	saved    *os.File
 
+	// recalled says that the process was kept on disk: then the twin has nothing
+	// of it, and those that are born from it take on memory that was saved.
+	recalled bool
+
 	host    *Host
 	of      int // the process, as numbered here
 	paused  *twin.Paused
@@ -45,6 +49,9 @@ type Twin struct {
 	ended   chan struct{} // closed when nobody uses the script for the process's end any more
 	socket  *os.File      // for descriptors, to the twin's standard input
 	tracer  *spawn.Thread
+
+	age    int             // how often it has become what the process was
+	habits twin.WorkingSet // of its children
 
 	mu sync.Mutex // one child at a time is made
 	// born and child are the one that waits to proceed.
@@ -57,6 +64,8 @@ type Twin struct {
 const (
 	twinSteps = 1 << 16
 	twinArena = 8 << 20
+	// twinRoom is more than enough of addresses for a script.
+	twinRoom = 2 * (twinSteps*80 + twinArena)
 	// scriptFd is where a twin has the script's memory.
 	scriptFd = 1
 	// passFd is where it takes descriptors from.
@@ -66,12 +75,17 @@ const (
 // newTwin starts a process that can become the twin of another, which may be
 // running.
 func (h *Host) newTwin(of int, tracer *spawn.Thread) (t *Twin, err error) {
-	t = &Twin{host: h, of: of, tracer: tracer}
-	at, err := twin.FreeAddress(of, 2*(twinSteps*80+twinArena))
+	at, err := twin.FreeAddress(of, twinRoom)
 	if err != nil {
 		return nil, err
 	}
-	if t.script, err = spawn.NewShared(twinSteps, twinArena, uintptr(at)); err != nil {
+	return h.newTwinAt(of, at, 1, tracer)
+}
+
+// newTwinAt starts one whose script is at an address, and so many times as large.
+func (h *Host) newTwinAt(of int, at uint64, large int, tracer *spawn.Thread) (t *Twin, err error) {
+	t = &Twin{host: h, of: of, tracer: tracer}
+	if t.script, err = spawn.NewShared(large*twinSteps, large*twinArena, uintptr(at)); err != nil {
 		return nil, err
 	}
 	if err := t.start(); err != nil {
@@ -143,6 +157,8 @@ func (t *Twin) look(kept *twin.Kept) (state *twin.State, err error) {
 
 // become takes on the memory of the process, while it is paused.
 func (t *Twin) become(state *twin.State) error {
+	t.mu.Lock() // nobody learns meanwhile
+	defer t.mu.Unlock()
 	t.script.Rewind()
 	check, err := state.Become(t.script, t.process.Pid(), t.state)
 	if err != nil {
@@ -154,6 +170,7 @@ func (t *Twin) become(state *twin.State) error {
 	}
 	t.track(state)
 	t.state = state
+	t.age++
 	return check()
 }
 
@@ -213,6 +230,9 @@ func (t *Twin) close() error {
 	}
 	if t.socket != nil {
 		errs = append(errs, t.socket.Close())
+	}
+	if t.saved != nil {
+		errs = append(errs, t.saved.Close())
 	}
 	errs = append(errs, t.tracker.Close())
 	return errors.Join(append(errs, t.script.Close())...)

@@ -55,7 +55,18 @@ func (c *Cell) TakeWrites(ctx context.Context, from *Cell) error {
 	if err := c.bring(ctx, from.Upper, c.Root); err != nil {
 		return err
 	}
-	return c.bring(ctx, from.sharedMemory, c.sharedMemory)
+	return c.bring(ctx, from.SharedMemory, c.SharedMemory)
+}
+
+// FillSharedMemory brings the files of a directory, with ids of the cell, into its
+// /dev/shm, which is as it was made.
+func (c *Cell) FillSharedMemory(ctx context.Context, from *os.File) error {
+	to, err := c.SharedMemory()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return upper.CopyFor(ctx, from, to, c.host.maker(), c.host.Identity.ToHost)
 }
 
 func (c *Cell) bring(ctx context.Context, openFrom, openTo func() (*os.File, error)) error {
@@ -72,8 +83,8 @@ func (c *Cell) bring(ctx context.Context, openFrom, openTo func() (*os.File, err
 	return upper.Copy(ctx, from, to, c.host.maker())
 }
 
-// sharedMemory opens the cell's /dev/shm, which is no part of its root.
-func (c *Cell) sharedMemory() (*os.File, error) {
+// SharedMemory opens the cell's /dev/shm, which is no part of its root.
+func (c *Cell) SharedMemory() (*os.File, error) {
 	dir, err := c.Root()
 	if err != nil {
 		return nil, err

@@ -22,22 +22,33 @@ const (
 var Pause = sync.OnceValues(func() (*os.File, error) { return pauseFile("aether-init", 0o111) })
 
 func pauseFile(name string, mode os.FileMode) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	file, err := memoryFile(name, unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, fmt.Errorf("spawn: memfd_create: %w", err)
+		return nil, err
 	}
-	// Above the descriptors that scripts use by number.
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 10)
-	unix.Close(fd)
-	if err != nil {
-		return nil, fmt.Errorf("spawn: fcntl: %w", err)
-	}
-	file := os.NewFile(uintptr(high), name)
 	if err := fillPause(file, mode); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("spawn: make the program %s: %w", name, err)
 	}
 	return file, nil
+}
+
+// firstFd is above the descriptors that scripts use by number: a file below could
+// be overwritten by the steps that a child makes before it takes the file.
+const firstFd = 10
+
+// memoryFile makes a file in memory that scripts can inherit.
+func memoryFile(name string, flags int) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: memfd_create: %w", err)
+	}
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstFd)
+	unix.Close(fd)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: fcntl: %w", err)
+	}
+	return os.NewFile(uintptr(high), name), nil
 }
 
 func fillPause(file *os.File, mode os.FileMode) error {

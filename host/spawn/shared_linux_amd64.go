@@ -51,16 +51,15 @@ func walkCode() []byte {
 // arguments, to be walked by a process that maps it at an address.
 func NewShared(steps, arena int, at uintptr) (*Shared, error) {
 	size := (codeSize + controlSize + steps*stepSize + arena + 4095) &^ 4095
-	fd, err := unix.MemfdCreate("aether-script", unix.MFD_CLOEXEC)
+	file, err := memoryFile("aether-script", 0)
 	if err != nil {
-		return nil, fmt.Errorf("spawn: memfd_create: %w", err)
+		return nil, err
 	}
-	file := os.NewFile(uintptr(fd), "script")
 	if err := file.Truncate(int64(size)); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("spawn: %w", err)
 	}
-	all, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	all, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("spawn: map a script: %w", err)

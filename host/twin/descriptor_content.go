@@ -15,6 +15,8 @@ type Content struct {
 	seals int
 	data  []run // where something was written
 	file  *os.File
+	// packed says that the file has only what was written, without holes.
+	packed bool
 }
 
 // fileID tells files apart, whatever they are called.

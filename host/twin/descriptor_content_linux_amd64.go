@@ -174,10 +174,15 @@ func (c *Content) remake(s *spawn.Script, from, at uintptr) (copies []transfer) 
 		s.Call(unix.SYS_OPENAT, ^uintptr(99), s.String(c.Dir), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	}
 	s.Call(unix.SYS_FTRUNCATE, at, uintptr(c.size))
+	position := uint64(0)
 	for _, r := range c.data {
 		for start := r.start; start < r.end; start += piece {
 			n := min(r.end-start, piece)
 			offset := s.Int64(int64(start))
+			if c.packed {
+				offset = s.Int64(int64(position))
+			}
+			position += n
 			s.Call(unix.SYS_LSEEK, at, uintptr(start), unix.SEEK_SET)
 			step := s.Call(unix.SYS_SENDFILE, at, from, offset, uintptr(n))
 			copies = append(copies, transfer{step, n})

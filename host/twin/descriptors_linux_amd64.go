@@ -315,3 +315,19 @@ func Reopen(f *os.File, flags int) (again *os.File, err error) {
 	})
 	return again, errors.Join(controlled, os.NewSyscallError("open", err))
 }
+
+// CheckPlain refuses a file that this program has opened in a process's stead and
+// that shows more to this program than it would to the process: what Descriptors
+// calls Virtual.
+func CheckPlain(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var fs unix.Statfs_t
+	controlled := raw.Control(func(fd uintptr) { err = unix.Fstatfs(int(fd), &fs) })
+	if err = errors.Join(controlled, err); err == nil && (slices.Contains(kernelFiles, fs.Type) || fs.Type == messageQueues) {
+		err = errors.ErrUnsupported
+	}
+	return err
+}

@@ -23,11 +23,16 @@ import (
 // After an error the other sandbox is good for nothing. Errors: Exhausted if it
 // has not enough room or the tree is out of bounds.
 func Copy(ctx context.Context, upper, root *os.File, maker inroot.Identity) error {
+	return CopyFor(ctx, upper, root, maker, func(uid, gid uint32) (int, int, error) { return int(uid), int(gid), nil })
+}
+
+// CopyFor is Copy for other owners than those that files have in upper.
+func CopyFor(ctx context.Context, upper, root *os.File, maker inroot.Identity, owner Owner) error {
 	empty, err := isEmpty(int(upper.Fd()), int(root.Fd()))
 	if empty || err != nil {
 		return err
 	}
-	c := &copier{ctx: ctx, root: int(root.Fd()), links: map[ID]string{}, draft: ".aether-" + rand.Text(), giveAway: os.Geteuid() == 0}
+	c := &copier{ctx: ctx, root: int(root.Fd()), links: map[ID]string{}, draft: ".aether-" + rand.Text(), giveAway: os.Geteuid() == 0, owner: owner}
 	defer c.unwind()
 	return as(maker, func() error { return Walk(ctx, upper, c) })
 }
@@ -61,12 +66,16 @@ func (e *Entry) like(other *Entry) bool {
 	return e.Perm == other.Perm && e.UID == other.UID && e.GID == other.GID
 }
 
+// Owner gives the owner that a file is to have.
+type Owner func(uid, gid uint32) (int, int, error)
+
 // copier is the Visitor that writes what it is shown.
 type copier struct {
 	ctx      context.Context
 	root     int
 	draft    string // a name that nobody inside can have guessed
 	giveAway bool
+	owner    Owner
 	dirs     []target      // where the walk is, the deepest last
 	links    map[ID]string // the first names of files that have several
 }

@@ -21,7 +21,11 @@ func (c *copier) set(to, from int, e *Entry) error {
 		}
 	}
 	if c.giveAway {
-		if err := unix.Fchown(to, int(e.UID), int(e.GID)); err != nil {
+		uid, gid, err := c.owner(e.UID, e.GID)
+		if err != nil {
+			return err
+		}
+		if err := unix.Fchown(to, uid, gid); err != nil {
 			return err
 		}
 	}
@@ -53,7 +57,11 @@ func dropAttrs(to, from int) error {
 func (c *copier) setAt(name string, e *Entry) error {
 	dir := c.parent().fd
 	if c.giveAway {
-		if err := unix.Fchownat(dir, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		uid, gid, err := c.owner(e.UID, e.GID)
+		if err != nil {
+			return err
+		}
+		if err := unix.Fchownat(dir, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"aether/host/again"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -94,7 +94,7 @@ func TestWalkShowsEveryKind(t *testing.T) {
 // TestWalkOpensWhatIsClosedToItsOwner runs as an ordinary user, whom modes bind.
 func TestWalkOpensWhatIsClosedToItsOwner(t *testing.T) {
 	if os.Geteuid() == 0 {
-		again(t, "^TestWalk|^TestExtents$")
+		again.AsOrdinaryUser(t, []string{"-test.run=^TestWalk|^TestExtents$"})
 		return
 	}
 	dir := t.TempDir()
@@ -111,22 +111,6 @@ func TestWalkOpensWhatIsClosedToItsOwner(t *testing.T) {
 	check(t, err)
 	if info.Mode().Perm() != 0 {
 		t.Errorf("the mode was left %v", info.Mode())
-	}
-}
-
-// again runs tests of this program as a user without rights.
-func again(t *testing.T, tests string) {
-	t.Helper()
-	const nobody = 65534
-	dir, err := os.MkdirTemp("", "upper")
-	check(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	check(t, os.Chown(dir, nobody, nobody))
-	cmd := exec.Command("/proc/self/exe", "-test.run="+tests)
-	cmd.Dir, cmd.Env = "/", append(os.Environ(), "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 

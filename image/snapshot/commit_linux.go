@@ -39,7 +39,7 @@ func (d *Draft) commit(ctx context.Context, dir string, from *Layer, rec Record)
 	if err := d.join(from); err != nil {
 		return err
 	}
-	rec.Format, rec.Entries, rec.Created = recordFormat, len(d.list), time.Now().UTC()
+	rec.Format, rec.Entries, rec.Created, rec.Attached = recordFormat, len(d.list), time.Now().UTC(), d.attachedDigests()
 	var err error
 	if rec.Manifest, err = d.writeManifest(); err != nil {
 		return err
@@ -97,6 +97,10 @@ func digestOf(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
+	return digestFile(ctx, file)
+}
+
+func digestFile(ctx context.Context, file *os.File) (string, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, contextReader{ctx, file}); err != nil {
 		return "", err
@@ -152,7 +156,7 @@ func (d *Draft) publish(ctx context.Context, dir string, from *Layer, rec Record
 	if err != nil {
 		return err
 	}
-	err = d.link(ctx, dir, from, rec.Manifest)
+	err = d.link(ctx, dir, from, rec)
 	if err := errors.Join(err, lock.Release()); err != nil {
 		return err
 	}
@@ -163,11 +167,11 @@ func (d *Draft) publish(ctx context.Context, dir string, from *Layer, rec Record
 }
 
 // link names the new contents in the store, and all contents in the snapshot.
-func (d *Draft) link(ctx context.Context, dir string, from *Layer, manifest string) error {
+func (d *Draft) link(ctx context.Context, dir string, from *Layer, rec Record) error {
 	if err := d.adopt(); err != nil {
 		return err
 	}
-	if err := place(ctx, filepath.Join(dir, manifestName), d.store.blob(manifest)); err != nil {
+	if err := place(ctx, filepath.Join(dir, manifestName), d.store.blob(rec.Manifest)); err != nil {
 		return err
 	}
 	var places []string
@@ -175,7 +179,10 @@ func (d *Draft) link(ctx context.Context, dir string, from *Layer, manifest stri
 	if from != nil {
 		places = append(places, filepath.Join(from.dir, blobsName))
 	}
-	return placeBlobs(ctx, filepath.Join(dir, blobsName), d.list, places...)
+	if err := placeBlobs(ctx, filepath.Join(dir, blobsName), d.list, places...); err != nil {
+		return err
+	}
+	return d.placeAttached(ctx, filepath.Join(dir, blobsName), rec)
 }
 
 // adopt gives the store all contents that it lacks. A name in the store promises

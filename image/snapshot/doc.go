@@ -11,6 +11,9 @@
 //	manifest       the entries that were written, one JSON object a line, which name
 //	blobs/HEX      contents, by SHA-256
 //
+// What else belongs to a snapshot (what its processes were, say) is attached: more
+// contents, which snapshot.json names.
+//
 // snapshot.json appears last, in one step, when all else is on disk: a directory
 // without it is none.
 //

@@ -35,6 +35,7 @@ type Draft struct {
 
 	contents []content
 	held     int64
+	attached map[string]int // their numbers among the contents
 }
 
 // content is what a file holds: in memory, or in the workplace by its number.

@@ -37,6 +37,9 @@ type Record struct {
 	Manifest string    `json:"manifest"`
 	Entries  int       `json:"entries"`
 	Created  time.Time `json:"created"`
+	// Attached are the digests of contents that are no files of the sandbox, by
+	// their names.
+	Attached map[string]string `json:"attached,omitempty"`
 }
 
 // Read gives the record of the snapshot in dir. Errors: NotFound if there is none,
@@ -63,6 +66,9 @@ func parseRecord(data []byte) (rec Record, err error) {
 	}
 	if rec.Format != recordFormat || !isDigest(rec.Manifest) || rec.Entries < 0 {
 		return Record{}, broken(nil, "%s is not of format %d, or damaged", recordName, recordFormat)
+	}
+	if err := checkAttached(rec.Attached); err != nil {
+		return Record{}, err
 	}
 	spec := sandbox.Spec{Image: rec.Image, Command: rec.Command}
 	if err := spec.Validate(); err != nil {

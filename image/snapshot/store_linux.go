@@ -33,6 +33,8 @@ type Store struct {
 	layers map[string]*Layer // in use by this program
 	own    string            // its name, once it uses any
 	lock   *storedir.Lock
+	// checked are the digests of files that this program has checked.
+	checked map[identity]string
 }
 
 const lockSuffix = ".lock"
@@ -59,7 +61,7 @@ func Open(dir string) (*Store, error) {
 			return nil, err
 		}
 	}
-	s := &Store{dir: dir, boot: boot, layers: map[string]*Layer{}}
+	s := &Store{dir: dir, boot: boot, layers: map[string]*Layer{}, checked: map[identity]string{}}
 	_, err = s.reapWork()
 	return s, err
 }

@@ -1,0 +1,182 @@
+package cell_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aether/image/snapshot"
+	"aether/sandbox"
+)
+
+// copySnapshot gives a snapshot that can be changed.
+func copySnapshot(t testing.TB, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// damage gives a copy of a snapshot in which what is said of processes is
+// changed, with all digests right.
+func damage(t testing.TB, dir string, change func(doc map[string]any)) string {
+	t.Helper()
+	dir = copySnapshot(t, dir)
+	rec, err := snapshot.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "blobs", rec.Attached["processes"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, doc := json.NewDecoder(bytes.NewReader(data)), map[string]any{}
+	decoder.UseNumber() // addresses do not fit a float
+	if err := decoder.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	change(doc)
+	rec.Attached["processes"] = addBlob(t, dir, doc)
+	text, err := json.Marshal(rec)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "snapshot.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func addBlob(t testing.TB, dir string, doc any) string {
+	t.Helper()
+	data, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(data)
+	digest := hex.EncodeToString(sum[:])
+	if err := os.WriteFile(filepath.Join(dir, "blobs", digest), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// TestDamagedCheckpointsAreRefused flips a bit of every content, and cuts it.
+func TestDamagedCheckpointsAreRefused(t *testing.T) {
+	driver := processKeeper(t, t.TempDir())
+	source := create(t, driver, sandbox.Spec{})
+	python := converse(t, source, 0, "python3", "-c", adder)
+	python.hear(t, "primed")
+	kept := snapshotOf(t, source)
+	rec, err := snapshot.Read(kept)
+	if err != nil || len(rec.Attached) != 2 {
+		t.Fatalf("%v are attached, %v", rec.Attached, err)
+	}
+	for name, digest := range rec.Attached {
+		for how, change := range map[string]func([]byte) []byte{
+			"flipped": func(b []byte) []byte { b[len(b)/2] ^= 4; return b },
+			"cut":     func(b []byte) []byte { return b[:len(b)-1] },
+		} {
+			dir := copySnapshot(t, kept)
+			blob := filepath.Join(dir, "blobs", digest)
+			data, err := os.ReadFile(blob)
+			if err == nil {
+				err = os.WriteFile(blob, change(data), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			instance, err := driver.Restore(t.Context(), dir, sandbox.Spec{})
+			if err == nil {
+				destroy(t, instance)
+			}
+			if sandbox.ClassOf(err) != sandbox.Invalid {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+		}
+	}
+}
+
+// TestForgedCheckpoints has a snapshot say what no cell could have said. What this
+// program does itself is refused; what the process does it may do.
+func TestForgedCheckpoints(t *testing.T) {
+	needRoot(t, "rights that would be worth stealing")
+	driver := processKeeper(t, t.TempDir())
+	source := create(t, driver, sandbox.Spec{})
+	python := converse(t, source, 0, "python3", "-c", kind{before: `
+f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT)`, answer: "return os.pread(f, 100, 0)"}.program())
+	python.hear(t, "primed")
+	kept := snapshotOf(t, source)
+	process := func(doc map[string]any) map[string]any {
+		return doc["processes"].(map[string]any)["processes"].([]any)[0].(map[string]any)
+	}
+	file := func(doc map[string]any) map[string]any {
+		for _, d := range process(doc)["descriptors"].([]any) {
+			if d := d.(map[string]any); d["Target"] == "/tmp/file" {
+				return d
+			}
+		}
+		t.Fatal("the file is not there")
+		return nil
+	}
+	for name, forge := range map[string]func(map[string]any){
+		"file of the kernel":   func(doc map[string]any) { file(doc)["Target"] = "/proc/kallsyms" },
+		"setting":              func(doc map[string]any) { file(doc)["Target"] = "/proc/sys/kernel/core_pattern" },
+		"device":               func(doc map[string]any) { file(doc)["Target"] = "/dev/zero" },
+		"terminal multiplexer": func(doc map[string]any) { file(doc)["Target"] = "/dev/pts/ptmx" },
+		"path upwards":         func(doc map[string]any) { file(doc)["Target"] = "/../../../../../root/.profile.none" },
+		"no path":              func(doc map[string]any) { file(doc)["Target"] = "tmp/file" },
+		"large pipe":           func(doc map[string]any) { file(doc)["Kind"], file(doc)["Capacity"] = "pipe", 1<<40 },
+		"unknown kind":         func(doc map[string]any) { file(doc)["Kind"] = "other" },
+		"user of the host":     func(doc map[string]any) { process(doc)["place"].(map[string]any)["uid"] = 1 << 20 },
+		"group of the host":    func(doc map[string]any) { process(doc)["place"].(map[string]any)["groups"] = []int{1 << 20} },
+		"its own parent":       func(doc map[string]any) { process(doc)["parent"] = 0 },
+		"init":                 func(doc map[string]any) { process(doc)["state"].(map[string]any)["inside"] = 1 },
+		"real-time thread": func(doc map[string]any) {
+			process(doc)["state"].(map[string]any)["threads"].([]any)[0].(map[string]any)["policy"] = 1
+		},
+		"pages of nobody": func(doc map[string]any) {
+			process(doc)["state"].(map[string]any)["own"] = [][2]uint64{{1 << 40, 1<<40 + 4096}}
+		},
+		"memory of the kernel": func(doc map[string]any) {
+			areas := process(doc)["state"].(map[string]any)["areas"].([]any)
+			areas[len(areas)-1].(map[string]any)["end"] = uint64(1<<64 - 4096)
+		},
+		"unknown field": func(doc map[string]any) { doc["more"] = 1 },
+		"other kernel": func(doc map[string]any) {
+			doc["processes"].(map[string]any)["machine"].(map[string]any)["kernel"] = strings.Repeat("0", 64)
+		},
+		"other processor": func(doc map[string]any) {
+			doc["processes"].(map[string]any)["machine"].(map[string]any)["processor"] = []string{"quantum"}
+		},
+		"host that was up for longer": func(doc map[string]any) {
+			doc["processes"].(map[string]any)["machine"].(map[string]any)["clock"] = int64(1) << 60
+		},
+		"other library": func(doc map[string]any) {
+			doc["processes"].(map[string]any)["files"].([]any)[0].(map[string]any)["modified"] = 1
+		},
+		"library that nothing is known of": func(doc map[string]any) { doc["processes"].(map[string]any)["files"] = nil },
+		"command of nobody":                func(doc map[string]any) { doc["commands"].([]any)[0].(map[string]any)["pid"] = 77 },
+		"streams without roles":            func(doc map[string]any) { doc["commands"].([]any)[0].(map[string]any)["roles"] = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			instance, err := driver.Restore(t.Context(), damage(t, kept, forge), sandbox.Spec{})
+			if err == nil {
+				destroy(t, instance)
+			}
+			if class := sandbox.ClassOf(err); class != sandbox.Invalid && class != sandbox.Conflict {
+				t.Errorf("it says %v", err)
+			} else {
+				t.Log(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,382 @@
+package cell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"aether/guest"
+	"aether/host/confine"
+	"aether/host/inroot"
+	"aether/host/spawn"
+	"aether/host/twin"
+	"aether/image/snapshot"
+	"aether/sandbox"
+)
+
+// checkpoints says that snapshots can keep processes on this architecture.
+const checkpoints = true
+
+const (
+	checkpointFormat = 1
+	// processesName is what the checkpoint is attached to a snapshot as.
+	processesName = "processes"
+	maxCheckpoint = 256 << 20
+)
+
+// checkpoint is what the processes of a cell were, as it is kept on disk.
+type checkpoint struct {
+	Format   int       `json:"format"`
+	Commands []command `json:"commands"`
+	// Processes are those of the commands, and all that they have started.
+	Processes *twin.Document `json:"processes"`
+
+	stamps map[string]twin.Stamp
+}
+
+// command is one that the guest service of the cell knew.
+type command struct {
+	guest.Kept
+	Streams []*stream `json:"streams"` // one for each role
+}
+
+// takeRunning copies what the cell has written and what its processes are, all at
+// one instant.
+func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draft *snapshot.Draft, err error) {
+	defer i.hold()()
+	defer func() {
+		if err != nil && draft != nil {
+			err = errors.Join(err, draft.Discard())
+		}
+		err = snapshotError(err)
+	}()
+	if err := i.alive(); err != nil {
+		return nil, err
+	}
+	all, err := i.running()
+	if err != nil {
+		return nil, err
+	}
+	if err := i.checkKeepable(all); err != nil {
+		return nil, err
+	}
+	kept := &checkpoint{Format: checkpointFormat, stamps: map[string]twin.Stamp{}}
+	imprint, err := i.imprintFor(ctx, all, func() error {
+		if err := kept.read(i, all); err != nil {
+			return err
+		}
+		return i.standing(ctx, func() (err error) {
+			if draft, err = i.takeFiles(ctx, store); err == nil {
+				err = i.takeSharedMemory(draft)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return draft, err
+	}
+	if err := errors.Join(i.checkRaisable(kept, imprint.Twins), kept.write(draft, imprint)); err != nil {
+		return draft, errors.Join(err, imprint.Close())
+	}
+	return draft, i.imprint.keep(imprint, i.isPaused())
+}
+
+// snapshotError leaves away that what a fork refuses, too, is said to be forked.
+func snapshotError(err error) error {
+	err = forkError(err)
+	var refusal *sandbox.Error
+	if !errors.As(err, &refusal) || refusal.Op != "fork" {
+		return err
+	}
+	plain := *refusal
+	plain.Op = ""
+	return &plain
+}
+
+// checkKeepable refuses what a restored cell could not have.
+func (i *instance) checkKeepable(all []confine.Running) error {
+	if len(all) > 0 && len(i.spec.Mounts) > 0 {
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "snapshot", Field: "mounts", Remedy: "end its commands first, or fork it",
+			Reason: "commands run in the cell, which has files of the host that a restored one would not have"}
+	}
+	return nil
+}
+
+// checkRaisable refuses what could not be made again.
+func (i *instance) checkRaisable(kept *checkpoint, twins []*confine.Twin) error {
+	streams, err := kept.streams()
+	if err != nil {
+		return err
+	}
+	e := &estate{child: i, twins: twins, streams: streams}
+	for _, t := range twins {
+		if err := (&heir{e, t}).check(); err != nil {
+			return err
+		}
+	}
+	o, err := e.order()
+	if err != nil || o.Empty() {
+		return err
+	}
+	script, err := spawn.NewLongScript(o.Size())
+	if err != nil {
+		return err
+	}
+	if _, err := o.Write(script, confine.FirstInput); err != nil {
+		return errors.Join(o.unable(err), script.Free())
+	}
+	return script.Free()
+}
+
+// imprintFor takes an imprint, or the last one if the cell has been paused since.
+func (i *instance) imprintFor(ctx context.Context, all []confine.Running, during func() error) (*confine.Imprint, error) {
+	last, current := i.imprint.take()
+	if !current {
+		return i.imprintRunning(ctx, all, last, during)
+	}
+	if err := during(); err != nil {
+		return nil, errors.Join(err, last.Close())
+	}
+	return last, nil
+}
+
+// standing runs fn while not even a command that is being started runs, where
+// that can be had. All that ran when the snapshot began is stopped already.
+func (i *instance) standing(ctx context.Context, fn func() error) error {
+	if i.group == nil {
+		return fn()
+	}
+	return i.still(ctx, fn)
+}
+
+// read reads what is to be kept besides the imprint.
+func (c *checkpoint) read(i *instance, all []confine.Running) error {
+	dir, err := i.cell.Root()
+	if err != nil {
+		return err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	for p := range i.live.Range {
+		if err := c.readCommand(i.service, p.(*process).inside); err != nil {
+			return err
+		}
+	}
+	for _, r := range all {
+		if err := twin.Stamps(r.PID, root, c.stamps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedMemory is where in the files of a snapshot memory with a name is: nothing
+// else can be there, for it is hidden in a cell.
+const sharedMemory = "dev/shm"
+
+func (i *instance) takeSharedMemory(draft *snapshot.Draft) error {
+	dir, err := i.cell.SharedMemory()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return draft.TakeAlso(dir, sharedMemory)
+}
+
+func (c *checkpoint) readCommand(service *guest.Service, pid int) error {
+	kept, files, err := service.Keep(pid)
+	if sandbox.ClassOf(err) == sandbox.NotFound {
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "snapshot", Retry: true, Err: err,
+			Reason: fmt.Sprintf("process %d is being started or has just ended", pid), Remedy: "try again in a moment"}
+	}
+	if err != nil {
+		return err
+	}
+	one := command{Kept: kept}
+	for n, file := range files {
+		s, err := newStream(file, kept.Roles[n] == guest.Terminal)
+		if err != nil {
+			return err
+		}
+		one.Streams = append(one.Streams, s)
+	}
+	c.Commands = append(c.Commands, one)
+	return nil
+}
+
+// write attaches everything to the snapshot.
+func (c *checkpoint) write(draft *snapshot.Draft, imprint *confine.Imprint) (err error) {
+	if c.Processes, err = imprint.Keep(draft.Attach, c.stamps); err != nil {
+		return err
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxCheckpoint {
+		return &sandbox.Error{Class: sandbox.Exhausted, Op: "snapshot", Reason: fmt.Sprintf("what its processes hold takes more than %d MiB to tell", maxCheckpoint>>20)}
+	}
+	file, err := draft.Attach(processesName)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
+}
+
+// recall has the processes of a snapshot go on in a cell that was made of its
+// files.
+func (i *instance) recall(ctx context.Context, dir string, rec snapshot.Record) error {
+	store, err := i.engine.snapshots.open()
+	if err != nil {
+		return err
+	}
+	open := func(name string) (*os.File, error) { return store.OpenAttached(ctx, dir, rec, name) }
+	kept, err := readCheckpoint(open)
+	if err != nil {
+		return err
+	}
+	if err := i.fillSharedMemory(ctx); err != nil {
+		return err
+	}
+	imprint, err := i.cell.Recall(kept.Processes, open)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(ctx.Err(), i.bringUp(imprint))
+	if err == nil {
+		err = i.recallError(i.raise(kept, imprint))
+	}
+	return errors.Join(err, imprint.Close())
+}
+
+// layer opens the files of the snapshot that the cell was made of.
+func (i *instance) layer() (*inroot.Root, error) {
+	return inroot.Open(i.root.Layers[len(i.root.Layers)-1])
+}
+
+func (i *instance) fillSharedMemory(ctx context.Context) error {
+	layer, err := i.layer()
+	if err != nil {
+		return err
+	}
+	defer layer.Close()
+	dir, err := layer.OpenDir("/" + sharedMemory)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return i.cell.FillSharedMemory(ctx, dir)
+}
+
+// bringUp makes files the cell's own that processes have in their memory, to see
+// what others write there: who has a file of a layer below does not.
+func (i *instance) bringUp(imprint *confine.Imprint) error {
+	layer, err := i.layer()
+	if err != nil {
+		return err
+	}
+	defer layer.Close()
+	h := &heir{estate: &estate{child: i}}
+	for _, t := range imprint.Twins {
+		for _, m := range t.Mappings {
+			if _, err := layer.Stat(m.Path); m.Content != nil || err != nil {
+				continue
+			}
+			f, err := h.openPath(m.Path, os.O_RDWR)
+			if err != nil {
+				return err
+			}
+			f.Close()
+		}
+	}
+	return nil
+}
+
+// recallError says what it means that a process did not come to life.
+func (i *instance) recallError(err error) error {
+	if err == nil || i.group == nil || sandbox.ClassOf(err) != sandbox.Internal {
+		return forkError(err)
+	}
+	if events, failed := i.group.Events(); failed == nil && events.OOMKills > 0 {
+		return &sandbox.Error{Class: sandbox.Exhausted, Field: "limits.memory_bytes", Reason: "the processes of the snapshot need more memory", Err: err}
+	}
+	return forkError(err)
+}
+
+func readCheckpoint(open confine.Files) (*checkpoint, error) {
+	file, err := open(processesName)
+	if sandbox.ClassOf(err) == sandbox.NotFound {
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Reason: "it was taken of files only", Remedy: "restore its files alone", Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return parseCheckpoint(io.LimitReader(file, maxCheckpoint))
+}
+
+func parseCheckpoint(r io.Reader) (*checkpoint, error) {
+	c := &checkpoint{}
+	decoder := json.NewDecoder(r)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(c); err != nil {
+		return nil, damaged("%v", err)
+	}
+	if c.Format != checkpointFormat || c.Processes == nil {
+		return nil, damaged("they are of format %d, not %d", c.Format, checkpointFormat)
+	}
+	for _, one := range c.Commands {
+		if err := one.check(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c command) check() error {
+	if len(c.Roles) != len(c.Streams) || len(c.Roles) > 3 {
+		return damaged("command %d has %d streams for %d roles", c.Pid, len(c.Streams), len(c.Roles))
+	}
+	for n, s := range c.Streams {
+		terminal := c.Roles[n] == guest.Terminal
+		if s == nil || terminal && s.Pipe != nil || !terminal && s.Terminal != nil || !slices.Contains(roles, c.Roles[n]) {
+			return damaged("a stream of command %d", c.Pid)
+		}
+	}
+	return nil
+}
+
+var roles = []guest.Role{guest.Stdin, guest.Stdout, guest.Stderr, guest.Terminal}
+
+func damaged(format string, args ...any) error {
+	return &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: "its processes are damaged: " + fmt.Sprintf(format, args...),
+		Remedy: "take the snapshot again"}
+}
+
+var _ origin = (*checkpoint)(nil)
+
+func (c *checkpoint) streams() (list []*stream, err error) {
+	for _, one := range c.Commands {
+		list = append(list, one.Streams...)
+	}
+	return list, nil
+}
+
+func (c *checkpoint) adopt(child *instance, p *process, ours map[*stream]*os.File) error {
+	for _, one := range c.Commands {
+		if one.Pid != p.inside {
+			continue
+		}
+		files := make([]*os.File, len(one.Streams))
+		for n, s := range one.Streams {
+			files[n] = ours[s]
+		}
+		return child.service.AdoptKept(p, one.Kept, files)
+	}
+	return damaged("nobody has started process %d", p.inside)
+}

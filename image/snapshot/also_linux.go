@@ -1,0 +1,38 @@
+package snapshot
+
+import (
+	"os"
+	"path"
+
+	"aether/host/upper"
+)
+
+// TakeAlso copies one more directory of the sandbox, in which nothing runs, to a
+// place among its files where there are none: below an image's directory that
+// something is mounted on. What an older snapshot has there is gone.
+func (d *Draft) TakeAlso(dir *os.File, place string) error {
+	for parent := path.Dir(place); parent != "."; parent = path.Dir(parent) {
+		d.add(entry{Path: text(parent), Kind: kindDir, Mode: 0o755}, -1)
+	}
+	return upper.Walk(d.ctx, dir, elsewhere{d, place})
+}
+
+// elsewhere is a Draft for entries whose paths are not below the root.
+type elsewhere struct {
+	*Draft
+	place string
+}
+
+// Enter implements upper.Visitor.
+func (w elsewhere) Enter(e *upper.Entry) error {
+	moved := *e
+	moved.Path, moved.Opaque = path.Join(w.place, e.Path), true
+	return w.Draft.Enter(&moved)
+}
+
+// Visit implements upper.Visitor.
+func (w elsewhere) Visit(e *upper.Entry) error {
+	moved := *e
+	moved.Path = path.Join(w.place, e.Path)
+	return w.Draft.Visit(&moved)
+}
