@@ -62,6 +62,13 @@ type Process interface {
 	Wait() (Status, error)
 }
 
+// Resized is what a Process has whose kernel may tell nobody that a terminal has a
+// new size.
+type Resized interface {
+	// Resized tells the processes on its terminal, if nobody else does.
+	Resized() error
+}
+
 // Status is how a process ended.
 type Status struct {
 	// Code is the exit code; it means nothing if Signal is set.

@@ -143,7 +143,13 @@ func (p *process) resize(size *pb.PTY_Size) error {
 	if err != nil {
 		return err
 	}
-	return pty.SetSize(p.master, cols, rows)
+	if err := pty.SetSize(p.master, cols, rows); err != nil {
+		return err
+	}
+	if r, ok := p.Process.(Resized); ok {
+		return r.Resized()
+	}
+	return nil
 }
 
 // write writes input. It waits for a process that does not read, until the

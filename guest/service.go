@@ -45,18 +45,28 @@ type Service struct {
 // New makes a service. Nothing of the sandbox is touched before the first call.
 // Errors: Invalid, for the Options.
 func New(backend Backend, opts Options) (*Service, error) {
-	if err := opts.Validate(); err != nil {
+	s := &Service{backend: backend}
+	if err := s.Configure(opts); err != nil {
 		return nil, err
-	}
-	s := &Service{backend: backend, keep: opts.KeepOutput, limits: opts.Limits, settings: opts.settings()}
-	if s.keep == 0 {
-		s.keep = DefaultKeep
 	}
 	s.procs.running = map[uint32]*process{}
 	s.watchers.all = map[string]*watch{}
 	s.handler = s.authorize(s.here(noZeroTimeout(routes())))
 	s.server = s.newServer()
 	return s, nil
+}
+
+// Configure changes the options of a service that has not been called yet: one
+// that was made before it was known for whom. Errors: Invalid.
+func (s *Service) Configure(opts Options) error {
+	if err := opts.Validate(); err != nil {
+		return err
+	}
+	s.keep, s.limits, s.settings = opts.KeepOutput, opts.Limits, opts.settings()
+	if s.keep == 0 {
+		s.keep = DefaultKeep
+	}
+	return nil
 }
 
 func (s *Service) newServer() *http.Server {

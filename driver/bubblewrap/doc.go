@@ -1,5 +1,4 @@
-// Package bubblewrap drives the program bwrap: namespaces, made by root or by an
-// ordinary user, around an overlay of the image and the guest service. Where the
-// overlay and the cgroup come from is in host/launch and host/cgroup; bwrap makes
-// the namespaces, /proc and /dev, drops capabilities and installs the filter.
+// Package bubblewrap drives the program bwrap: it makes the namespaces, /proc and
+// /dev, drops capabilities and installs the filter. Where the root and the cgroup
+// come from, and how bwrap is started and ended, is in driver/launched.
 package bubblewrap

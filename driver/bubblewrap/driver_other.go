@@ -2,20 +2,6 @@
 
 package bubblewrap
 
-import (
-	"context"
+import "aether/driver/launched"
 
-	"aether/sandbox"
-)
-
-type engine struct{}
-
-// Probe implements sandbox.Driver.
-func (d *Driver) Probe(context.Context) sandbox.Report {
-	return sandbox.Report{Reason: "bubblewrap is made of Linux namespaces", Remedy: "use a Linux host or virtual machine"}
-}
-
-// Create implements sandbox.Driver.
-func (d *Driver) Create(ctx context.Context, _ sandbox.Spec) (sandbox.Instance, error) {
-	return nil, d.Probe(ctx).Err(Name)
-}
+func system() launched.System { return launched.System{Name: Name} }

@@ -32,7 +32,7 @@ type body struct {
 
 // boot starts the program and meets the guest service in it. A failure leaves
 // nothing.
-func (b *body) boot(ctx context.Context, program launch.Program, config []byte, settings inside.Settings) (_ *channel.Dialer, err error) {
+func (b *body) boot(ctx context.Context, program launch.Program, config []byte, join join) (_ *channel.Dialer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
 	if b.pipes, err = inside.NewPipes(); err != nil {
@@ -41,7 +41,7 @@ func (b *body) boot(ctx context.Context, program launch.Program, config []byte, 
 	if err := b.launch(program, config); err != nil {
 		return nil, errors.Join(err, b.pipes.Close())
 	}
-	dialer, err := b.meet(ctx, settings)
+	dialer, err := b.meet(ctx, join)
 	if err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
@@ -62,8 +62,11 @@ func (b *body) launch(program launch.Program, config []byte) error {
 	return errors.Join(err, b.pipes.Started())
 }
 
-func (b *body) meet(ctx context.Context, settings inside.Settings) (_ *channel.Dialer, err error) {
-	// The shell has been executed, so this program's memory is out of the group.
+// join is how the guest service is met.
+type join func(context.Context, *inside.Pipes) (*channel.Dialer, error)
+
+func (b *body) meet(ctx context.Context, join join) (_ *channel.Dialer, err error) {
+	// Another program has been executed, so this program's memory is out of the group.
 	if err := b.engine.groups.Limit(b.group, b.limits); err != nil {
 		return nil, err
 	}
@@ -71,7 +74,7 @@ func (b *body) meet(ctx context.Context, settings inside.Settings) (_ *channel.D
 	if b.root, err = inroot.Open(fmt.Sprintf("/proc/%d/root%s", b.monitor.Pid(), b.engine.host.Root())); err != nil {
 		return nil, err
 	}
-	return b.pipes.Join(ctx, settings)
+	return join(ctx, b.pipes)
 }
 
 // discard ends what boot began.
@@ -126,7 +129,10 @@ func (b *body) Release(ctx context.Context) error {
 // Stats implements inside.Body.
 func (b *body) Stats(context.Context) (sandbox.Stats, error) {
 	stats, err := b.engine.groups.Stats(b.group, b.limits)
-	if err != nil {
+	if b.engine.system.Opaque {
+		stats.Processes, stats.ForksDenied = nil, nil // are the program's own
+	}
+	if err != nil || b.engine.system.Opaque {
 		return stats, err
 	}
 	total, free, err := b.root.Usage()

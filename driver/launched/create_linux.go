@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"aether/guest/channel"
 	"aether/guest/inside"
+	"aether/host/cgroup"
 	"aether/host/launch"
 	"aether/image"
 	"aether/sandbox"
@@ -29,14 +29,14 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	if err != nil {
 		return nil, err
 	}
-	i, err := e.resolve(ctx, spec)
+	i, err := e.resolve(ctx, spec, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.system.Name, explain(err))
 	}
 	return i, nil
 }
 
-func (e *engine) resolve(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+func (e *engine) resolve(ctx context.Context, spec sandbox.Spec, from *Origin) (*Instance, error) {
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,10 @@ func (e *engine) resolve(ctx context.Context, spec sandbox.Spec) (*instance, err
 	if err != nil {
 		return nil, err
 	}
-	return e.create(ctx, spec, root)
+	if err := from.check(spec.Image, root.Digest); err != nil {
+		return nil, err
+	}
+	return e.create(ctx, spec, root, from)
 }
 
 // accepts refuses what cannot be enforced.
@@ -67,7 +70,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (_ *instance, err error) {
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, from *Origin) (_ *Instance, err error) {
 	leave, err := e.fleet.Enter(e.system.Name)
 	if err != nil {
 		return nil, err
@@ -76,45 +79,63 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if spec.ID == "" {
 		spec.ID = strings.ToLower(rand.Text())
 	}
-	tree, err := e.tree(spec, root)
+	tree, err := e.tree(spec, root, from)
 	if err != nil {
 		return nil, err
 	}
-	group, attach, err := e.groups.Make(spec.Limits)
-	if err != nil {
+	b := &body{engine: e, limits: e.system.group(spec.Limits)}
+	var attach cgroup.Attach
+	if b.group, attach, err = e.groups.Make(b.limits); err != nil {
 		return nil, err
 	}
-	b := &body{engine: e, limits: spec.Limits, group: group}
-	dialer, err := b.run(ctx, spec, launch.Program{Group: attach, Tree: tree}, e.settings(spec, root))
+	dialer, err := b.run(ctx, spec, launch.Program{Group: attach, Tree: tree}, e.settings(spec, root), from)
 	if err != nil {
-		return nil, errors.Join(err, inside.Remove(group))
+		return nil, errors.Join(err, inside.Remove(b.group))
 	}
-	i := &instance{Instance: inside.New(e.system.Name, spec.ID, spec, b, dialer), body: b}
+	i := &Instance{Instance: inside.New(e.system.Name, spec.ID, spec, b, dialer), body: b, spec: spec, digest: root.Digest}
 	e.fleet.Add(i.Instance)
 	return i, nil
 }
 
-// run asks the system for its command and boots it.
-func (b *body) run(ctx context.Context, spec sandbox.Spec, program launch.Program, settings inside.Settings) (*channel.Dialer, error) {
-	e := b.engine
-	stage, err := e.stage(program.Group)
-	if err != nil {
-		return nil, err
+func (s System) group(l sandbox.Limits) sandbox.Limits {
+	if s.Group == nil {
+		return l
 	}
-	command, err := e.system.Command(stage, spec)
-	if err != nil {
-		return nil, err
-	}
-	program.Path, program.Args, program.Env = e.tools.shell, e.script(command), e.environment(command)
-	return b.boot(ctx, program, command.Config, settings)
+	return s.Group(l)
 }
 
-func (e *engine) tree(spec sandbox.Spec, root image.Root) (*launch.Tree, error) {
+// run asks the system for its command, or takes that of the origin, and boots it.
+func (b *body) run(ctx context.Context, spec sandbox.Spec, program launch.Program, settings inside.Settings, from *Origin) (*channel.Dialer, error) {
+	e, of := b.engine, b.engine.system.Command
+	join := func(ctx context.Context, p *inside.Pipes) (*channel.Dialer, error) { return p.Join(ctx, settings) }
+	if from != nil {
+		of = from.Command
+		join = func(ctx context.Context, p *inside.Pipes) (*channel.Dialer, error) { return p.Rejoin(ctx) }
+	}
+	stage, err := e.stage(program)
+	if err != nil {
+		return nil, err
+	}
+	command, err := of(stage, spec)
+	if err != nil {
+		return nil, err
+	}
+	program.Path, program.Args, program.Env = e.tools.program, command.Args, command.Env
+	if !e.system.Plain {
+		program.Path, program.Args, program.Env = e.tools.shell, e.script(command), e.environment(command)
+	}
+	return b.boot(ctx, program, command.Config, join)
+}
+
+func (e *engine) tree(spec sandbox.Spec, root image.Root, from *Origin) (*launch.Tree, error) {
 	layers, err := e.bare.Layers(root)
 	if err != nil {
 		return nil, err
 	}
-	tree := &launch.Tree{Layers: layers, UpperBytes: spec.Limits.DiskBytes, Mounts: spec.Mounts, Shown: []string{e.guest}}
+	tree := &launch.Tree{Layers: layers, UpperBytes: spec.Limits.DiskBytes, Mounts: spec.Mounts, Aside: e.system.Opaque, Shown: []string{e.guest}}
+	if from != nil {
+		tree.Shown = append(tree.Shown, from.Shown...)
+	}
 	if tree.UpperBytes == 0 {
 		tree.UpperBytes = defaultDisk
 	}
@@ -126,21 +147,20 @@ func (e *engine) tree(spec sandbox.Spec, root image.Root) (*launch.Tree, error) 
 
 // settings are the image's, and over them the caller's.
 func (e *engine) settings(spec sandbox.Spec, root image.Root) inside.Settings {
-	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: maps.Clone(root.Config.Env)}
-	if s.Env == nil {
-		s.Env = map[string]string{}
-	}
-	maps.Copy(s.Env, spec.Command.Env)
+	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	if e.host.Single {
-		s.User = strconv.Itoa(UserID)
+		s.User = strconv.Itoa(e.system.user())
 	}
-	if spec.Command.User != "" {
-		s.User = spec.Command.User
+	return s.With(spec.Command)
+}
+
+// user is whom the one id of an ordinary user's sandboxes belongs to. A kernel of
+// its own has all ids, and takes the caller's for its root's.
+func (s System) user() int {
+	if s.Opaque {
+		return 0
 	}
-	if spec.Command.WorkDir != "" {
-		s.WorkDir = spec.Command.WorkDir
-	}
-	return s
+	return UserID
 }
 
 // explain says why the kernel refused to make a sandbox.

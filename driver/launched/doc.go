@@ -9,7 +9,8 @@
 // system on a stage that no directory of the host shows. A few lines of shell make
 // the rest of the stage ready: a /proc of the new pid namespace, by which the
 // program finds its own children, what Command.Prepare asks for, and the program's
-// configuration. Then the shell becomes the program.
+// configuration. Then the shell becomes the program. A program that needs none of
+// this is started without a shell.
 //
 // The program is the first process of its pid namespace, so that its end is the
 // end of the whole sandbox; it dies with this program; and all that it keeps is on

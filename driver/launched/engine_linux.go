@@ -84,7 +84,7 @@ func (e *engine) start(opts Options) (err error) {
 type tools struct{ program, shell string }
 
 func findTools(s System) (t tools, err error) {
-	if t.program, err = s.find(); err != nil {
+	if t.program, err = s.find(); err != nil || s.Plain {
 		return t, err
 	}
 	if t.shell, err = find("sh", "install a shell"); err != nil {
@@ -95,12 +95,13 @@ func findTools(s System) (t tools, err error) {
 }
 
 func (s System) find() (string, error) {
+	name := s.Program
 	if s.Find != nil {
 		if path := s.Find(); path != "" {
-			return path, nil
+			name = path
 		}
 	}
-	return find(s.Program, s.Install)
+	return find(name, s.Install)
 }
 
 func find(name, remedy string) (string, error) {

@@ -65,7 +65,7 @@ func (d *Driver) try(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	i, err := e.create(ctx, sandbox.Spec{ID: "probe"}, image.Root{})
+	i, err := e.create(ctx, sandbox.Spec{ID: "probe"}, image.Root{}, nil)
 	if err != nil {
 		return explain(err)
 	}

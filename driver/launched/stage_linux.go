@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"aether/host/cgroup"
+	"aether/host/launch"
 )
 
 // ready is what the shell does before it becomes the program. Its arguments are
@@ -19,10 +20,19 @@ cat <&3 >` + ConfigFile + `
 exec 3<&-
 `
 
-func (e *engine) stage(attach cgroup.Attach) (Stage, error) {
-	group, err := directory(attach)
-	return Stage{Program: e.tools.program, Dir: e.stageDir(), Root: e.host.Root(), Guest: e.host.Shown(0),
-		Shared: e.host.Shared(), Single: e.host.Single, Group: group}, err
+func (e *engine) stage(p launch.Program) (Stage, error) {
+	group, err := directory(p.Group)
+	s := Stage{Program: e.tools.program, Dir: e.stageDir(), Root: e.host.Root(), Guest: e.host.Shown(0),
+		Shared: e.host.Shared(), Single: e.host.Single, Group: group}
+	for i := range p.Tree.Shown[1:] {
+		s.Shown = append(s.Shown, e.host.Shown(i+1))
+	}
+	if p.Tree.Aside {
+		for i := range p.Tree.Mounts {
+			s.Mounts = append(s.Mounts, e.host.Aside(i))
+		}
+	}
+	return s, err
 }
 
 // directory is one of those of a group, of version 1 where both are in use, or

@@ -25,6 +25,17 @@ type System struct {
 	Version func(ctx context.Context, path string) (string, error)
 	// Command is what to run.
 	Command func(Stage, sandbox.Spec) (Command, error)
+	// Plain says that the program needs no stage made ready for it: no /proc, no
+	// configuration on it and nothing to prepare. It is then started at once, and
+	// reads its configuration from ConfigFd.
+	Plain bool
+	// Opaque says that the program is a kernel of its own, whose processes and
+	// written files the host does not see: Stats are silent about them, and the
+	// caller's mounts are left to the program, as Stage.Mounts.
+	Opaque bool
+	// Group, if set, is what the cgroup around the program has to hold, where that
+	// differs from what the sandbox may have.
+	Group func(sandbox.Limits) sandbox.Limits
 	// MinMemory is the least limit on memory with which the program and the guest
 	// service can work.
 	MinMemory int64
@@ -40,6 +51,10 @@ type Stage struct {
 	// an empty directory for /dev/shm, bounded together with what is written to
 	// Root.
 	Root, Guest, Shared string
+	// Shown are the files of Origin.Shown, for reading only.
+	Shown []string
+	// Mounts are those of the Spec, in their order, if the System is Opaque.
+	Mounts []string
 	// Single says that there is one id only: UserID inside, which is the caller's
 	// and the root of the program's user namespace.
 	Single bool
@@ -60,8 +75,13 @@ type Command struct {
 	Config []byte
 }
 
-// ConfigFile is where Command.Config is, in Stage.Dir. OCI runtimes want that name.
-const ConfigFile = "config.json"
+const (
+	// ConfigFile is where Command.Config is, in Stage.Dir. OCI runtimes want that
+	// name.
+	ConfigFile = "config.json"
+	// ConfigFd is where a Plain program has it.
+	ConfigFd = 3
+)
 
 // UserID is the only id inside when an ordinary user runs sandboxes.
 const UserID = 1000

@@ -19,7 +19,7 @@ const (
 
 // prepare makes them. The filter has no text of a caller in it.
 func prepare() string {
-	return "mkdir " + stateDir + " " + mountDir + "\ncat >" + filterFile + " <<'END'\n" + filter() + "END"
+	return "mkdir " + stateDir + " " + mountDir + "\ncat >" + filterFile + " <<'END'\n" + launched.LXCFilter() + "END"
 }
 
 func system() launched.System {

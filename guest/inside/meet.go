@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 
@@ -19,6 +20,21 @@ type Settings struct {
 	User    string            `json:"defaultUser,omitempty"`
 	WorkDir string            `json:"defaultWorkdir,omitempty"`
 	Env     map[string]string `json:"envVars,omitempty"`
+}
+
+// With puts what the caller of a sandbox wants over what its image says.
+func (s Settings) With(c sandbox.CommandDefaults) Settings {
+	env := map[string]string{}
+	maps.Copy(env, s.Env)
+	maps.Copy(env, c.Env)
+	s.Env = env
+	if c.User != "" {
+		s.User = c.User
+	}
+	if c.WorkDir != "" {
+		s.WorkDir = c.WorkDir
+	}
+	return s
 }
 
 // Meet joins a stream whose other end is, or will be, the guest service, and

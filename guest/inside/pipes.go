@@ -55,17 +55,27 @@ const lastWords = 200 * time.Millisecond
 // program wrote to its standard error.
 func (p *Pipes) Join(ctx context.Context, s Settings) (*channel.Dialer, error) {
 	dialer, err := Meet(ctx, link{p}, s)
+	return dialer, p.explain(err)
+}
+
+// Rejoin is Join with a service that was restored, and has its settings.
+func (p *Pipes) Rejoin(ctx context.Context) (*channel.Dialer, error) {
+	dialer, err := channel.Connect(ctx, link{p})
+	return dialer, p.explain(err)
+}
+
+func (p *Pipes) explain(err error) error {
 	if err == nil {
-		return dialer, nil
+		return nil
 	}
 	select {
 	case <-p.said.ended:
 	case <-time.After(lastWords):
 	}
 	if said := p.Said(); said != "" {
-		return nil, &sandbox.Error{Class: sandbox.ClassOf(err), Op: "guest service", Reason: said, Err: err}
+		return &sandbox.Error{Class: sandbox.ClassOf(err), Op: "guest service", Reason: said, Err: err}
 	}
-	return nil, err
+	return err
 }
 
 // link is the channel's part of the pipes.

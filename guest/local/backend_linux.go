@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"aether/guest"
@@ -18,6 +19,8 @@ type Backend struct {
 	root   string
 	cgroup string
 	later  lingering
+	// guarded counts whom GuardMemory killed.
+	guarded atomic.Int64
 
 	children *orphans.Children // nil unless this is the first process
 	adjust   *os.File          // says how gladly this process is killed
@@ -73,10 +76,22 @@ func (b *Backend) OpenPTY() (master, slave *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if slave, err = pty.Open(master); err != nil {
+	slave, err = pty.Open(master)
+	if errors.Is(err, syscall.ENOTTY) { // gVisor's kernel finds it by its name only
+		slave, err = openByNumber(master)
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, master.Close())
 	}
 	return master, slave, nil
+}
+
+func openByNumber(master *os.File) (*os.File, error) {
+	n, err := pty.Number(master)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 }
 
 // Start starts a process in a session of its own.

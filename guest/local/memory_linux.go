@@ -50,10 +50,10 @@ func (b *Backend) expendable(start func() (int, error)) (int, error) {
 }
 
 // oomKills counts the processes of the commands' group that the kernel killed
-// because memory was short, whoever's limit was reached.
+// because memory was short, whoever's limit was reached; or that the guard did.
 func (b *Backend) oomKills() (int64, error) {
 	if b.cgroup == "" {
-		return 0, nil
+		return b.guarded.Load(), nil
 	}
 	text, err := os.ReadFile(filepath.Join(b.cgroup, "memory.events"))
 	if errors.Is(err, fs.ErrNotExist) {

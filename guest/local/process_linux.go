@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"aether/guest"
+	"aether/host/pty"
 )
 
 type process struct {
@@ -25,6 +26,9 @@ func (p *process) Kill() error {
 	}
 	return err
 }
+
+// Resized implements guest.Resized. A process is started in a session of its own.
+func (p *process) Resized() error { return pty.Tell(p.Pid()) }
 
 func (p *process) Wait() (guest.Status, error) {
 	ws, err := p.child.Wait()

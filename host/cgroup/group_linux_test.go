@@ -39,13 +39,27 @@ func ready(t *testing.T, cmd *exec.Cmd) string {
 func population(t *testing.T, g *Group, want int64) {
 	t.Helper()
 	var n int64
-	for range 200 {
+	for range 1000 {
 		if n = *stats(t, g).Processes; n == want {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("%d processes, want %d", n, want)
+}
+
+// entered waits until a command runs its program: before that it may be in some of
+// its groups only, and the others could be removed.
+func entered(t *testing.T, pid int, program string) {
+	t.Helper()
+	var name []byte
+	for range 1000 {
+		if name, _ = os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == program+"\n" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("process %d runs %q, not %s", pid, name, program)
 }
 
 func TestKillEndsDaemons(t *testing.T) { onEachLayout(t, killEndsDaemons) }
@@ -99,6 +113,7 @@ func subKillsOneCommandOnly(t *testing.T, o *Owner) {
 	if err := second.Start(); err != nil {
 		t.Fatal(err)
 	}
+	entered(t, second.Process.Pid, "sleep")
 	end(t, sub)
 	first.Wait()
 	population(t, g, 1)
@@ -120,7 +135,12 @@ func freezeStopsTheClock(t *testing.T, o *Owner) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond)
+	for range 1000 { // until it is in every group and runs
+		if *stats(t, g).CPUTime > 10*time.Millisecond {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if err := g.Freeze(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +168,7 @@ func removeOfABusyGroup(t *testing.T, o *Owner) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	population(t, g, 1)
+	entered(t, cmd.Process.Pid, "sleep")
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := g.Remove(ctx); sandbox.ClassOf(err) != sandbox.Timeout {

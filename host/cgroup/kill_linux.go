@@ -37,11 +37,13 @@ const (
 
 // killEach is for kernels that cannot kill a group at once (before 5.14, and
 // version 1). Frozen processes cannot fork away from the list of them; where
-// freezing fails or is not offered, rounds are made until the list is empty.
+// freezing fails or is not offered, rounds are made until the list has nobody new:
+// those that are dying fork no more, and may take their time.
 func (n node) killEach(ctx context.Context) error {
+	killed := map[int]bool{}
 	for range killRounds {
 		freezeErr := n.freeze(ctx)
-		found, err := n.signalAll()
+		found, err := n.signalAll(killed)
 		thawErr := n.thaw()
 		if err != nil || thawErr != nil {
 			return errors.Join(err, thawErr)
@@ -54,8 +56,9 @@ func (n node) killEach(ctx context.Context) error {
 	return fmt.Errorf("processes in %s are started faster than they are killed", n.name)
 }
 
-// signalAll kills the processes of the group and of those below it.
-func (n node) signalAll() (int, error) {
+// signalAll kills the processes of the group and of those below it, and counts
+// those that it had not killed before.
+func (n node) signalAll(killed map[int]bool) (found int, err error) {
 	pids, err := n.processes()
 	if err != nil {
 		return 0, err
@@ -64,14 +67,17 @@ func (n node) signalAll() (int, error) {
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
 			return 0, fmt.Errorf("kill %d: %w", pid, err)
 		}
+		if !killed[pid] {
+			killed[pid] = true
+			found++
+		}
 	}
-	found := len(pids)
 	below, err := n.children()
 	if err != nil {
 		return 0, absent(err)
 	}
 	for _, child := range below {
-		more, err := child.signalAll()
+		more, err := child.signalAll(killed)
 		if err != nil {
 			return 0, err
 		}

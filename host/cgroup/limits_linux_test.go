@@ -63,13 +63,14 @@ func cPUQuotaHolds(t *testing.T, o *Owner) {
 	}
 	// One period's worth may be spent before the first throttling. A busy host
 	// may give less than the quota, never more.
-	if used := *stats(t, g).CPUTime; used < 10*time.Millisecond || used > 320*time.Millisecond {
+	used := *stats(t, g).CPUTime
+	if used < 10*time.Millisecond || used > 320*time.Millisecond {
 		t.Errorf("a second at 0.2 processors used %v", used)
 	}
 	n, _ := g.with(CPU)
 	text, err := n.read("cpu.stat")
-	if held, _ := counter(text, "nr_throttled"); err != nil || held == 0 {
-		t.Errorf("the quota was never reached: %q, %v", text, err)
+	if held, _ := counter(text, "nr_throttled"); err != nil || held == 0 && used > 150*time.Millisecond {
+		t.Errorf("%v were used and the quota was never reached: %q, %v", used, text, err)
 	}
 }
 

@@ -61,6 +61,9 @@ func (id Identity) become(fn func() error) (err error) {
 // every thread. The group goes first and the user last when privilege is given
 // up; setfsuid never takes the right to undo it away.
 func (id Identity) set(groups []int) error {
+	if !hasFSIDs() {
+		return id.setEffective(groups)
+	}
 	if err := setThreadGroups(groups); err != nil {
 		return err
 	}

@@ -119,6 +119,9 @@ func openat2(dir *os.File, name, shown string, how *unix.OpenHow) (*os.File, err
 			fd, err = unix.Openat2(at, name, how)
 			return err
 		})
+		if err == unix.ENOSYS {
+			fd, err = plain(dir, name, how)
+		}
 		if err == nil {
 			return os.NewFile(uintptr(fd), shown), nil
 		}

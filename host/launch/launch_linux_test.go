@@ -115,6 +115,18 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestAside: mounts can be left to the program.
+func TestAside(t *testing.T) {
+	h := open(t)
+	shared := layer(t, map[string]string{"file": "shared"})
+	tree := &Tree{Layers: []string{layer(t, nil)}, UpperBytes: 1 << 20, Aside: true,
+		Mounts: []sandbox.Mount{{Source: shared, Target: "/place"}, {Source: filepath.Join(shared, "file"), Target: "/one"}}}
+	got, _, err := run(t, h, tree, fmt.Sprintf("cat %s/file %s; ls %s; (echo x > %s) 2>/dev/null || echo refused", h.Aside(0), h.Aside(1), h.Root(), h.Aside(1)))
+	if err != nil || got != "sharedsharedrefused" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestOwnersAreTheImages: files have the ids inside that they have in the image.
 func TestOwnersAreTheImages(t *testing.T) {
 	h := open(t)

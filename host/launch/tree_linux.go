@@ -26,6 +26,9 @@ type Tree struct {
 	UpperBytes int64
 	// Mounts are paths of the host that were asked for.
 	Mounts []sandbox.Mount
+	// Aside has them beside the root and not in it, for programs that mount them
+	// themselves: see Host.Aside.
+	Aside bool
 	// Shown are files of the host beside the root, read-only: see Shown.
 	Shown []string
 }
@@ -41,6 +44,7 @@ const (
 	layerPlace  = "l"
 	bindPlace   = "b"
 	shownPlace  = "x"
+	asidePlace  = "a"
 )
 
 // Root is where a program with a Tree finds the root file system.
@@ -52,6 +56,9 @@ func (h *Host) Shared() string { return filepath.Join(h.dir, sharedPlace) }
 
 // Shown is where it finds the file i of Tree.Shown.
 func (h *Host) Shown(i int) string { return filepath.Join(h.dir, shownPlace+strconv.Itoa(i)) }
+
+// Aside is where it finds the mount i of a Tree with Aside.
+func (h *Host) Aside(i int) string { return filepath.Join(h.dir, asidePlace+strconv.Itoa(i)) }
 
 func (t *Tree) size() int {
 	size := 4 << 10
@@ -211,7 +218,13 @@ func (s script) tree(dir string, tree *Tree, opened *openTree) {
 	for i := range opened.shown {
 		s.attach(&opened.shown[i], shownPlace+strconv.Itoa(i), false)
 	}
-	s.asked(tree.Mounts, opened.mounts)
+	if !tree.Aside {
+		s.asked(tree.Mounts, opened.mounts)
+		return
+	}
+	for i := range opened.mounts {
+		s.attach(&opened.mounts[i], asidePlace+strconv.Itoa(i), opened.mounts[i].directory)
+	}
 }
 
 func (s script) upper(size int64) {

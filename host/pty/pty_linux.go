@@ -23,6 +23,7 @@ func Open(master *os.File) (slave *os.File, err error) {
 		defer syscall.ForkLock.RUnlock()
 		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY)
 		if errno != 0 {
+			silent.Store(errno == unix.ENOTTY)
 			return os.NewSyscallError("open terminal", errno)
 		}
 		unix.CloseOnExec(int(peer))
@@ -46,8 +47,8 @@ func control(f *os.File, fn func(fd int) error) error {
 		return err
 	}
 	var inner error
-	if err := conn.Control(func(fd uintptr) { inner = fn(int(fd)) }); err != nil {
-		return err
+	if conn.Control(func(fd uintptr) { inner = fn(int(fd)) }) != nil {
+		return os.ErrClosed // the only reason, for which there is no other name
 	}
 	return inner
 }
@@ -59,26 +60,6 @@ func Number(master *os.File) (n int, err error) {
 		return os.NewSyscallError("number of terminal", err)
 	})
 	return n, err
-}
-
-// Copy gives a terminal the settings and the size of another, by their masters.
-func Copy(from, to *os.File) error {
-	return control(from, func(old int) error {
-		return control(to, func(fresh int) error {
-			settings, err := unix.IoctlGetTermios(old, unix.TCGETS)
-			if err != nil {
-				return os.NewSyscallError("read settings of terminal", err)
-			}
-			if err := unix.IoctlSetTermios(fresh, unix.TCSETS, settings); err != nil {
-				return os.NewSyscallError("set up terminal", err)
-			}
-			size, err := unix.IoctlGetWinsize(old, unix.TIOCGWINSZ)
-			if err != nil {
-				return os.NewSyscallError("read size of terminal", err)
-			}
-			return os.NewSyscallError("resize terminal", unix.IoctlSetWinsize(fresh, unix.TIOCSWINSZ, size))
-		})
-	})
 }
 
 // Foreground is the process group that a terminal listens to, as numbered here;

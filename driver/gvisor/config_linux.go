@@ -1,0 +1,60 @@
+package gvisor
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"aether/driver/launched"
+	"aether/sandbox"
+)
+
+// ociVersion is the oldest of the specification that has all that is asked for.
+const ociVersion = "1.0.2"
+
+// config is the bundle's. There is no system call filter in it: calls are
+// answered by gVisor's kernel, which has one of its own towards the host.
+func config(s launched.Stage, spec sandbox.Spec, hostname string) *specs.Spec {
+	process := &specs.Process{Args: guestArgs(spec.Limits), Cwd: "/", NoNewPrivileges: true,
+		Capabilities: capabilities(launched.Capabilities), Rlimits: rlimits(spec.Limits)}
+	return &specs.Spec{Version: ociVersion, Root: &specs.Root{Path: s.Root}, Hostname: hostname, Process: process,
+		Mounts: mounts(s, spec), Linux: &specs.Linux{Namespaces: namespaces(spec)}}
+}
+
+func namespaces(spec sandbox.Spec) (list []specs.LinuxNamespace) {
+	kinds := []specs.LinuxNamespaceType{specs.PIDNamespace, specs.MountNamespace, specs.IPCNamespace, specs.UTSNamespace}
+	if spec.Network.Mode == sandbox.NoNetwork {
+		kinds = append(kinds, specs.NetworkNamespace)
+	}
+	for _, kind := range kinds {
+		list = append(list, specs.LinuxNamespace{Type: kind})
+	}
+	return list
+}
+
+// capabilities are the same in every set but the ambient one, so that users inside
+// other than root have none.
+func capabilities(list []string) *specs.LinuxCapabilities {
+	return &specs.LinuxCapabilities{Bounding: list, Effective: list, Permitted: list}
+}
+
+func mounts(s launched.Stage, spec sandbox.Spec) []specs.Mount {
+	list := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", sharedBytes(spec.Limits))}},
+		{Destination: launched.GuestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "nosuid", "nodev", "ro"}},
+		// Without a mount of any kind named here gVisor puts a file system of its
+		// own over an empty /tmp, which would not count as written. It passes over
+		// kinds that it does not know.
+		{Destination: "/tmp", Type: "aether", Source: "aether"},
+	}
+	for i, m := range spec.Mounts {
+		mode := "ro"
+		if m.Writable {
+			mode = "rw"
+		}
+		list = append(list, specs.Mount{Destination: path.Clean(m.Target), Type: "bind", Source: s.Mounts[i], Options: []string{"bind", "nosuid", "nodev", mode}})
+	}
+	return list
+}

@@ -1,0 +1,129 @@
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aether/driver/launched"
+	"aether/sandbox"
+)
+
+// maxManifest bounds what is read of a snapshot's description.
+const maxManifest = 64 << 10
+
+var _ sandbox.Restorer = (*Driver)(nil)
+
+// RestoreFidelity implements sandbox.Restorer.
+func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
+
+// Restore implements sandbox.Restorer. Errors: Conflict if the image is not any
+// more what it was, NotFound or Invalid for a snapshot that does not exist or is
+// damaged, Unsupported for limits that differ from the snapshot's.
+func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
+	i, err := d.restore(ctx, dir, spec)
+	if err != nil {
+		return nil, fmt.Errorf("%s: restore: %w", Name, err)
+	}
+	return i, nil
+}
+
+func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
+	switch {
+	case spec.Image != "":
+		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
+	case len(spec.Mounts) > 0:
+		return nil, sandbox.Invalidf("mounts", "a restored sandbox has those of its snapshot")
+	}
+	m, err := readManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	return d.goOn(ctx, dir, m, spec)
+}
+
+// goOn starts a sandbox from the files of a snapshot.
+func (d *Driver) goOn(ctx context.Context, dir string, m manifest, spec sandbox.Spec) (*instance, error) {
+	spec, err := d.fit(m, spec)
+	if err != nil {
+		return nil, err
+	}
+	from := launched.Origin{Digest: m.Digest, Command: func(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+		return d.opts.Platform.restore(s, spec, m.Hostname)
+	}}
+	for _, name := range checkpointFiles {
+		from.Shown = append(from.Shown, filepath.Join(dir, checkpointDir, name))
+	}
+	i, err := d.GoOn(ctx, spec, from)
+	if err != nil {
+		return nil, err
+	}
+	return d.instance(i, m.Hostname), nil
+}
+
+func readManifest(dir string) (m manifest, err error) {
+	file, err := os.Open(filepath.Join(dir, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, &sandbox.Error{Class: sandbox.NotFound, Reason: "there is no snapshot in " + dir}
+	}
+	if err != nil {
+		return m, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxManifest))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil || m.Version != manifestVersion || len(m.Sizes) != len(checkpointFiles) {
+		return m, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: "it was not made by this driver", Err: err}
+	}
+	return m, checkFiles(dir, m.Sizes)
+}
+
+func checkFiles(dir string, sizes []int64) error {
+	for n, name := range checkpointFiles {
+		info, err := os.Stat(filepath.Join(dir, checkpointDir, name))
+		if err != nil || info.Size() != sizes[n] {
+			return &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: name + " is missing or damaged", Err: err}
+		}
+	}
+	return nil
+}
+
+// fit gives the Spec of a sandbox that goes on from a snapshot: what gVisor's
+// kernel holds is as it was.
+func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
+	spec := asked
+	spec.Image, spec.Mounts, spec.Command, spec.Network = m.Image, m.Mounts, sandbox.CommandDefaults{}, m.Network
+	spec.Limits = m.Limits
+	if asked.Limits.CPUs > 0 {
+		spec.Limits.CPUs = asked.Limits.CPUs
+	}
+	for _, l := range []struct {
+		field      string
+		asked, has int64
+	}{
+		{"limits.memory", asked.Limits.MemoryBytes, m.Limits.MemoryBytes},
+		{"limits.processes", asked.Limits.Processes, m.Limits.Processes},
+		{"limits.disk", asked.Limits.DiskBytes, m.Limits.DiskBytes},
+	} {
+		if l.asked > 0 && l.asked != l.has {
+			return spec, &sandbox.Error{Class: sandbox.Unsupported, Field: l.field,
+				Reason: fmt.Sprintf("a snapshot's limit cannot change from %d to %d", l.has, l.asked), Remedy: "leave it out"}
+		}
+	}
+	switch {
+	case asked.Network.Mode != m.Network.Mode:
+		return spec, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
+			Reason: fmt.Sprintf("a snapshot's network cannot change from %q to %q", m.Network.Mode, asked.Network.Mode)}
+	case m.Platform != d.opts.Platform:
+		return spec, &sandbox.Error{Class: sandbox.Unavailable, Field: "snapshot",
+			Reason: fmt.Sprintf("it was made on the platform %s, and this driver uses %s", m.Platform, d.opts.Platform)}
+	}
+	return spec, nil
+}

@@ -1,0 +1,178 @@
+package gvisor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"aether/driver/gvisor"
+	"aether/driver/launched/launchedtest"
+	"aether/sandbox"
+)
+
+// kept makes a sandbox and a snapshot of it.
+func kept(t *testing.T, spec sandbox.Spec, scripts ...string) (*gvisor.Driver, sandbox.Instance, string) {
+	t.Helper()
+	need(t)
+	driver := newGVisor(t.TempDir())
+	instance := launchedtest.Create(t, driver, spec)
+	for _, script := range scripts {
+		if out, status := launchedtest.Sh(t, instance, script); status.Code != 0 {
+			t.Fatalf("%s: %s", script, out)
+		}
+	}
+	dir := t.TempDir()
+	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	return driver, instance, dir
+}
+
+func restore(t *testing.T, driver *gvisor.Driver, dir string, spec sandbox.Spec) sandbox.Instance {
+	t.Helper()
+	instance, err := driver.Restore(t.Context(), dir, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return instance
+}
+
+// TestBoxWakesInThePresent: time and random numbers are not the snapshot's.
+func TestBoxWakesInThePresent(t *testing.T) {
+	driver, _, dir := kept(t, sandbox.Spec{})
+	time.Sleep(2 * time.Second)
+	first, second := restore(t, driver, dir, sandbox.Spec{}), restore(t, driver, dir, sandbox.Spec{})
+	one, _ := launchedtest.Sh(t, first, "head -c 16 /dev/urandom | od -An -tx1")
+	other, _ := launchedtest.Sh(t, second, "head -c 16 /dev/urandom | od -An -tx1")
+	if one == other || one == "" {
+		t.Errorf("both have the random numbers %q", one)
+	}
+	before := time.Now().Add(-time.Second)
+	text, _ := launchedtest.Sh(t, first, "date -u +%Y-%m-%dT%H:%M:%SZ")
+	inside, err := time.Parse(time.RFC3339, text)
+	if err != nil || inside.Before(before.Add(-time.Second)) || inside.After(time.Now().Add(time.Second)) {
+		t.Errorf("it is %v inside, and %v outside (%v)", inside, time.Now(), err)
+	}
+}
+
+// TestBoxOfARestoredBox: snapshots can be taken of what was restored.
+func TestBoxOfARestoredBox(t *testing.T) {
+	driver, _, dir := kept(t, sandbox.Spec{ID: "first"}, "echo one > /tmp/state")
+	again := restore(t, driver, dir, sandbox.Spec{ID: "second"})
+	launchedtest.Sh(t, again, "echo two >> /tmp/state")
+	next := t.TempDir()
+	if err := again.(sandbox.Snapshotter).Snapshot(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	third := restore(t, driver, next, sandbox.Spec{})
+	if got, _ := launchedtest.Sh(t, third, "cat /tmp/state; hostname"); got != "one\ntwo\nfirst" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestBoxPausedIsKept: a snapshot of a paused sandbox leaves it paused.
+func TestBoxPausedIsKept(t *testing.T) {
+	need(t)
+	driver := newGVisor(t.TempDir())
+	instance := launchedtest.Create(t, driver, sandbox.Spec{})
+	launchedtest.Sh(t, instance, "(while :; do date +%s%N > /tmp/now; done) >/dev/null 2>&1 &")
+	pauser := instance.(sandbox.Pauser)
+	if err := pauser.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	before, err := instance.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	after, err := instance.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.CPUTime != nil && *after.CPUTime-*before.CPUTime > 100*time.Millisecond {
+		t.Errorf("it runs: %v, then %v", *before.CPUTime, *after.CPUTime)
+	}
+	if err := pauser.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, status := launchedtest.Sh(t, restore(t, driver, dir, sandbox.Spec{}), "until test -s /tmp/now; do :; done"); status.Code != 0 {
+		t.Error("the restored sandbox does not answer")
+	}
+}
+
+func TestBoxMountsAreThereAgain(t *testing.T) {
+	shared := t.TempDir()
+	if err := os.WriteFile(filepath.Join(shared, "file"), []byte("shared"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	driver, _, dir := kept(t, sandbox.Spec{Mounts: []sandbox.Mount{{Source: shared, Target: "/srv/shared"}}})
+	if got, _ := launchedtest.Sh(t, restore(t, driver, dir, sandbox.Spec{}), "cat /srv/shared/file"); got != "shared" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestBoxRestoreRefuses what the snapshot is not.
+func TestBoxRestoreRefuses(t *testing.T) {
+	driver, _, dir := kept(t, sandbox.Spec{})
+	for field, spec := range map[string]sandbox.Spec{
+		"image":         {Image: "/elsewhere"},
+		"mounts":        {Mounts: []sandbox.Mount{{Source: "/usr", Target: "/mnt"}}},
+		"limits.disk":   {Limits: sandbox.Limits{DiskBytes: 1 << 20}},
+		"limits.memory": {Limits: sandbox.Limits{MemoryBytes: 1 << 30}},
+		"network.mode":  {Network: sandbox.Network{Mode: sandbox.HostNetwork}},
+		"id":            {ID: "../bad"},
+	} {
+		_, err := driver.Restore(t.Context(), dir, spec)
+		var e *sandbox.Error
+		if !errors.As(err, &e) || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestBoxDamagedSnapshots(t *testing.T) {
+	driver, _, dir := kept(t, sandbox.Spec{})
+	for name, damage := range map[string]func(string) error{
+		"cut off":     func(dir string) error { return os.Truncate(filepath.Join(dir, "checkpoint", "pages.img"), 4096) },
+		"missing":     func(dir string) error { return os.Remove(filepath.Join(dir, "checkpoint", "checkpoint.img")) },
+		"no manifest": func(dir string) error { return os.WriteFile(filepath.Join(dir, "manifest.json"), []byte("{"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := t.TempDir()
+			if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(other); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := driver.Restore(t.Context(), other, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Invalid {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestBoxFailedSnapshot leaves nothing, and the sandbox as it was.
+func TestBoxFailedSnapshot(t *testing.T) {
+	need(t)
+	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := instance.(sandbox.Snapshotter).Snapshot(ctx, dir); err == nil {
+		t.Error("it was taken")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left (%v)", left, err)
+	}
+	if _, status := launchedtest.Sh(t, instance, "true"); status.Code != 0 {
+		t.Error("the sandbox does not answer")
+	}
+}
