@@ -48,7 +48,7 @@ var tryWithin = []string{"cli", "engine", "interpreter"}
 
 // driversShare are the folders below driver/ that are no system's own: the suite
 // that all are held to, and what drivers of one kind have in common.
-var driversShare = []string{"drivertest", "launched", "vmm"}
+var driversShare = []string{"daemons", "drivertest", "launched", "vmm"}
 
 // mayUseUnsafe are the folders that were made for raw memory and system calls.
 var mayUseUnsafe = []string{"host"}

@@ -11,6 +11,7 @@ import (
 	"aether/driver/cell"
 	"aether/driver/containerd"
 	"aether/driver/docker"
+	"aether/driver/gvisor"
 	"aether/driver/incus"
 	"aether/driver/lxc"
 	"aether/driver/nspawn"
@@ -23,13 +24,16 @@ import (
 	"aether/sandbox"
 )
 
+// cellsAhead is for programs that make many cells, as those that hold templates.
+const cellsAhead = 4
+
 // Drivers makes every driver. None does anything before it is used.
 func Drivers() []sandbox.Driver {
 	state, run := statedir.Lasting(), statedir.Running()
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
 	running := func(name string) string { return filepath.Join(run, name) }
 	return []sandbox.Driver{
-		cell.New(cell.Options{Images: images, RunDir: running("cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots")}),
+		cell.New(cell.Options{Images: images, RunDir: running("cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots"), Ahead: cellsAhead}),
 		bubblewrap.New(bubblewrap.Options{Images: images, RunDir: running("bubblewrap")}),
 		oci.New(oci.Options{Runtime: oci.Crun, Images: images, RunDir: running("crun")}),
 		oci.New(oci.Options{Runtime: oci.Runc, Images: images, RunDir: running("runc")}),
@@ -38,6 +42,7 @@ func Drivers() []sandbox.Driver {
 		lxc.New(lxc.Options{Images: images, RunDir: running("lxc")}),
 		incus.New(incus.Options{Images: images, RunDir: running("incus")}),
 		docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: images, RunDir: running("docker")}),
+		gvisor.New(gvisor.Options{Images: images, RunDir: running("gvisor"), StateDir: filepath.Join(state, "gvisor")}),
 		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
 		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),
 		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: running("qemu"),

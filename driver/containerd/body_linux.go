@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"aether/driver/daemons"
 	"aether/guest/channel"
 	"aether/guest/inside"
 	"aether/sandbox"
@@ -54,9 +55,9 @@ func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers 
 	}
 	// The caller's impatience does not cut a request off: nobody would know what
 	// the daemon made of it.
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.BootTime)
 	defer cancel()
-	d, labels := b.engine.daemon, map[string]string{ownerLabel: b.engine.owner.label, idLabel: id}
+	d, labels := b.engine.daemon, map[string]string{ownerLabel: b.engine.Owner.Label, idLabel: id}
 	if err := d.register(whole, b.id, b.engine.opts.shim(), labels, config); err != nil {
 		return nil, err
 	}
@@ -64,17 +65,14 @@ func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers 
 		return nil, err
 	}
 	dialer, err := inside.Meet(ctx, b.pipes, s)
-	if said := b.pipes.said.String(); err != nil && said != "" {
-		err = &sandbox.Error{Class: sandbox.ClassOf(err), Op: "guest service", Reason: said, Err: err}
-	}
-	return dialer, err
+	return dialer, b.pipes.said.Explain(err)
 }
 
 func (b *body) part(name string) string { return filepath.Join(b.dir, name) }
 
 // furnish makes the sandbox's directory.
 func (b *body) furnish() (err error) {
-	b.dir = filepath.Join(b.engine.owner.boxes, b.id)
+	b.dir = filepath.Join(b.engine.boxes, b.id)
 	for _, dir := range []string{b.dir, b.part(upperName), b.part(workName), b.part(pipesName)} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
@@ -84,22 +82,16 @@ func (b *body) furnish() (err error) {
 	return err
 }
 
-// killTime bounds one attempt to kill a container.
-const killTime = inside.CleanupTime / 2
-
 // Kill implements inside.Body.
 func (b *body) Kill() error {
 	b.killed.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
 	defer cancel()
 	return explain(b.engine.daemon.kill(ctx, b.id))
 }
 
-// patience is how long a daemon may be away from a sandbox that is to end.
-const patience = 5 * time.Second
-
-// Wait implements inside.Body. A sandbox outlives its daemon: the shim and the
-// pipes do not need it.
+// Wait implements inside.Body. A sandbox outlives its daemon, until it is to end:
+// the shim and the pipes do not need it.
 func (b *body) Wait() sandbox.Exit {
 	for began := time.Now(); ; time.Sleep(again) {
 		answer, err := b.engine.daemon.tasks.Wait(context.Background(), &tasks.WaitRequest{ContainerID: b.id})
@@ -110,7 +102,7 @@ func (b *body) Wait() sandbox.Exit {
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "containerd has lost the container: " + err.Error()}
 		case !b.killed.Load():
 			began = time.Now()
-		case time.Since(began) > patience:
+		case time.Since(began) > daemons.Patience:
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "containerd went away: " + err.Error()}
 		}
 	}
@@ -118,7 +110,7 @@ func (b *body) Wait() sandbox.Exit {
 
 // exit says why a container has ended.
 func (b *body) exit(code uint32) sandbox.Exit {
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
 	defer cancel()
 	if stats, err := b.Stats(ctx); err == nil && stats.OOMKills != nil && *stats.OOMKills > 0 {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
@@ -138,26 +130,14 @@ func (b *body) Release(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// instance is a sandbox that can be paused.
-type instance struct {
-	*inside.Instance
-	body *body
+// Pause implements daemons.Body.
+func (b *body) Pause(ctx context.Context) error {
+	_, err := b.engine.daemon.tasks.Pause(ctx, &tasks.PauseTaskRequest{ContainerID: b.id})
+	return explain(err)
 }
 
-var _ sandbox.Pauser = (*instance)(nil)
-
-// Pause implements sandbox.Pauser.
-func (i *instance) Pause(ctx context.Context) error {
-	return i.SetPaused(true, func() error {
-		_, err := i.body.engine.daemon.tasks.Pause(ctx, &tasks.PauseTaskRequest{ContainerID: i.body.id})
-		return explain(err)
-	})
-}
-
-// Resume implements sandbox.Pauser.
-func (i *instance) Resume(ctx context.Context) error {
-	return i.SetPaused(false, func() error {
-		_, err := i.body.engine.daemon.tasks.Resume(ctx, &tasks.ResumeTaskRequest{ContainerID: i.body.id})
-		return explain(err)
-	})
+// Resume implements daemons.Body.
+func (b *body) Resume(ctx context.Context) error {
+	_, err := b.engine.daemon.tasks.Resume(ctx, &tasks.ResumeTaskRequest{ContainerID: b.id})
+	return explain(err)
 }

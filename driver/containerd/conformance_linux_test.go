@@ -3,6 +3,7 @@ package containerd_test
 import (
 	"testing"
 
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/drivertest"
 	"aether/guest/inside"
 )
@@ -10,6 +11,6 @@ import (
 // TestConformance runs with the shim of runc, which any host has room for. Others
 // are for TestConformanceOfShims.
 func TestConformance(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: held})
 }

@@ -4,18 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"strings"
-	"time"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
 	"aether/image"
 	"aether/sandbox"
 )
-
-// bootTime bounds how long a sandbox may take whose caller set no bound, and how
-// long one request to the daemon may.
-const bootTime = 60 * time.Second
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
@@ -26,27 +21,27 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	return instance, nil
 }
 
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instance, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
 	if err := d.opts.accepts(spec); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	ctx, cancel := context.WithTimeout(ctx, daemons.BootTime)
 	defer cancel()
 	e, err := d.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	root, err := e.Images.Resolve(ctx, spec.Image, nil)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := e.daemon.ping(ctx); err != nil {
 		return nil, err
 	}
-	leave, err := e.fleet.Enter(d.opts.name())
+	leave, err := e.Fleet.Enter(d.opts.name())
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +70,8 @@ func (o Options) accepts(spec sandbox.Spec) error {
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
-	layers, err := e.bare.Layers(root)
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemons.Instance, error) {
+	layers, err := e.Bare.Layers(root)
 	if err != nil {
 		return nil, err
 	}
@@ -88,25 +83,10 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err != nil {
 		return nil, err
 	}
-	dialer, err := b.boot(ctx, spec.ID, config, layers, settings(spec, root))
+	settings := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	dialer, err := b.boot(ctx, spec.ID, config, layers, settings.With(spec.Command))
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{Instance: inside.New(e.opts.name(), spec.ID, spec, b, dialer), body: b}
-	e.fleet.Add(i.Instance)
-	return i, nil
-}
-
-// settings are the image's, and over them the caller's.
-func settings(spec sandbox.Spec, root image.Root) inside.Settings {
-	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: map[string]string{}}
-	maps.Copy(s.Env, root.Config.Env)
-	maps.Copy(s.Env, spec.Command.Env)
-	if spec.Command.User != "" {
-		s.User = spec.Command.User
-	}
-	if spec.Command.WorkDir != "" {
-		s.WorkDir = spec.Command.WorkDir
-	}
-	return s
+	return e.Add(e.opts.name(), spec, b, dialer), nil
 }

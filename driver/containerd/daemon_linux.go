@@ -3,11 +3,8 @@ package containerd
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
-	"syscall"
-	"time"
 
 	"github.com/containerd/containerd/api/services/containers/v1"
 	"github.com/containerd/containerd/api/services/tasks/v1"
@@ -19,13 +16,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"aether/driver/daemons"
 	"aether/sandbox"
 )
 
 const (
-	// answerTime is how long a daemon may take to say that it is there.
-	answerTime = 1500 * time.Millisecond
-
 	addressVariable = "CONTAINERD_ADDRESS"
 	defaultAddress  = "/run/containerd/containerd.sock"
 	// namespace keeps what is ours apart from what others have at the daemon.
@@ -72,38 +67,16 @@ func inNamespace(ctx context.Context, method string, req, reply any, conn *grpc.
 	return invoke(metadata.AppendToOutgoingContext(ctx, namespaceHeader, namespace), method, req, reply, conn, opts...)
 }
 
-// ping asks for a sign of life, which is a version. Errors: Unavailable, also for
-// a daemon that takes a connection and does not answer.
-func (d *daemon) ping(ctx context.Context) (string, error) {
-	limited, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	answer, err := d.version.Version(limited, &emptypb.Empty{})
-	switch {
-	case err == nil:
-		return answer.GetVersion(), nil
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	}
-	return "", unavailable(d.socket, err, limited.Err() != nil)
-}
-
-func unavailable(socket string, err error, late bool) error {
-	e := &sandbox.Error{Class: sandbox.Unavailable, Retry: true, Reason: "containerd at " + socket + " cannot be used", Err: err}
-	conn, dialed := net.DialTimeout("unix", socket, answerTime/10) // the client hides why
-	if dialed == nil {
-		dialed = conn.Close()
-	}
-	switch {
-	case errors.Is(dialed, fs.ErrNotExist):
-		e.Reason, e.Remedy, e.Err = "there is no containerd: "+socket+" does not exist", "install the package containerd and start it, or set "+addressVariable, nil
-	case errors.Is(dialed, fs.ErrPermission):
-		e.Reason, e.Remedy, e.Err = "this user may not use "+socket, "run as root", nil
-	case errors.Is(dialed, syscall.ECONNREFUSED):
-		e.Reason, e.Remedy, e.Err = "containerd is down: nobody listens at "+socket, "start it (systemctl start containerd)", nil
-	case late:
-		e.Reason, e.Remedy, e.Err = "containerd at "+socket+" does not answer", "look at its log and restart it (systemctl restart containerd)", nil
-	}
-	return e
+// ping asks for a sign of life, which is a version. Errors: Unavailable.
+func (d *daemon) ping(ctx context.Context) (text string, err error) {
+	where := daemons.Daemon{Socket: d.socket, Name: "containerd", Unit: "containerd",
+		Install: "install the package containerd and start it, or set " + addressVariable, Allow: "run as root"}
+	err = where.Ping(ctx, func(ctx context.Context) error {
+		answer, err := d.version.Version(ctx, &emptypb.Empty{})
+		text = answer.GetVersion()
+		return err
+	})
+	return text, err
 }
 
 // explain gives a daemon's failure a class.

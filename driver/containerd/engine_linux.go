@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
-	"sync"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
-	"aether/image"
-	"aether/image/overlay"
 	"aether/sandbox"
 )
 
@@ -20,36 +17,17 @@ var (
 
 // engine is what a program that makes sandboxes holds as long as it lives.
 type engine struct {
-	mu     sync.Mutex
-	opened bool
-
+	daemons.Home
 	opts   Options
 	daemon *daemon
 	guest  string // aether-guest
-	images *image.Store
-	bare   overlay.Bare
-	owner  *owner
-	fleet  inside.Fleet
+	boxes  string // has what is kept of the sandboxes
 }
 
-// open gets the engine ready at the first need of it. A daemon that is down now
-// may be there the next time, so a failure is not remembered.
+// open gets the engine ready at the first need of it.
 func (d *Driver) open(ctx context.Context) (*engine, error) {
-	leave, err := d.engine.fleet.Enter(d.opts.name()) // a closed driver stays closed
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	e := &d.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.opened {
-		if err := e.start(ctx, d.opts); err != nil {
-			return nil, err
-		}
-		e.opened = true
-	}
-	return e, nil
+	return e, e.Open(d.opts.name(), func() error { return e.start(ctx, d.opts) })
 }
 
 func (e *engine) start(ctx context.Context, opts Options) (err error) {
@@ -77,32 +55,19 @@ func (e *engine) prepare(ctx context.Context, daemon *daemon) error {
 	if _, err := daemon.ping(ctx); err != nil {
 		return err
 	}
-	runDir, err := filepath.Abs(e.opts.RunDir)
+	err := e.Furnish(e.opts.RunDir, e.opts.Images, func(runDir string) (int, error) { return daemon.reap(ctx, runDir) })
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(runDir, 0o711); err != nil {
-		return err
+	e.boxes = boxesOf(e.Owner.Path)
+	if err := os.Mkdir(e.boxes, 0o700); err != nil {
+		return errors.Join(err, e.Owner.Close())
 	}
-	if _, err := daemon.reap(ctx, runDir); err != nil {
-		return err
-	}
-	if e.bare, err = overlay.MakeBare(filepath.Join(runDir, "bare")); err != nil {
-		return err
-	}
-	if e.images, err = e.opts.Images(); err != nil {
-		return err
-	}
-	e.owner, err = newOwner(runDir)
-	return err
+	return nil
 }
 
 // Close implements sandbox.Closer.
 func (d *Driver) Close(ctx context.Context) error {
 	e := &d.engine
-	first, err := e.fleet.Close(ctx)
-	if !first || e.daemon == nil {
-		return err
-	}
-	return errors.Join(err, e.owner.close(), e.daemon.close())
+	return e.Home.Close(ctx, func() error { return errors.Join(os.RemoveAll(e.boxes), e.daemon.close()) })
 }

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,74 +18,38 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"aether/driver/containerd"
-	"aether/driver/drivertest"
-	"aether/guest/inside/insidetest"
-	"aether/image"
+	"aether/driver/daemons/daemonstest"
 	"aether/sandbox"
 )
 
 const (
-	// storeVariable and addressVariable tell a program that plays a part where the
-	// images are and where containerd is, and shimVariable which shim it uses.
-	storeVariable   = "AETHER_CONTAINERD_TEST_IMAGES"
-	shimVariable    = "AETHER_CONTAINERD_TEST_SHIM"
+	// addressVariable and shimVariable tell a program that plays a part where
+	// containerd is, and which shim it uses.
 	addressVariable = "CONTAINERD_ADDRESS"
+	shimVariable    = "AETHER_CONTAINERD_TEST_SHIM"
 	// pace is of a driver that makes a sandbox in less than a quarter of a second.
 	pace = 3
 )
 
-// missing is why there is no daemon to test with, or empty.
-var missing string
-
 func newDriver(dir string) sandbox.Driver {
-	return containerd.New(containerd.Options{RunDir: dir, Images: testImages, Shim: os.Getenv(shimVariable)})
+	return containerd.New(containerd.Options{RunDir: dir, Images: daemonstest.Images, Shim: os.Getenv(shimVariable)})
 }
 
-func testImages() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }
+func TestMain(m *testing.M) { os.Exit(daemonstest.Main(m, newDriver, lacks, start)) }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	if played, code := drivertest.Play(newDriver); played {
-		return code
-	}
-	if played, code := playVictim(); played {
-		return code
-	}
-	dir, err := os.MkdirTemp("", "aether-containerd-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	stop, err := prepare(dir)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer stop()
-	return m.Run()
-}
-
-func prepare(dir string) (stop func(), err error) {
-	if err := os.Setenv(storeVariable, filepath.Join(dir, "images")); err != nil {
-		return nil, err
-	}
-	if err := insidetest.Build(dir); err != nil {
-		return nil, err
-	}
-	if os.Geteuid() != 0 {
-		missing = "a containerd of its own needs root"
-	}
+func lacks() string {
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "runc"} {
 		if _, err := exec.LookPath(program); err != nil {
-			missing = program + " is not in PATH (install the packages containerd and runc)"
+			return program + " is not in PATH (install the packages containerd and runc)"
 		}
 	}
-	if missing != "" {
-		return func() {}, nil
+	if os.Geteuid() != 0 {
+		return "a containerd of its own needs root"
 	}
-	runtime.LockOSThread() // with which the daemon dies
+	return ""
+}
+
+func start(dir string) (stop func(), err error) {
 	socket, stop, err := startDaemon(dir)
 	if err != nil {
 		return nil, err
@@ -112,38 +74,12 @@ func startDaemon(dir string) (socket string, stop func(), err error) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return "", nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	ready := func() error { _, err := list(socket); return err }
+	daemon, err := daemonstest.Start(exec.Command("containerd", "--config", config), filepath.Join(dir, "log"), syscall.SIGTERM, ready)
 	if err != nil {
 		return "", nil, err
 	}
-	defer log.Close()
-	cmd := exec.Command("containerd", "--config", config)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = sync.OnceFunc(func() { stopDaemon(cmd) })
-	if _, err := list(socket); err != nil {
-		stop()
-		text, _ := os.ReadFile(log.Name())
-		return "", nil, fmt.Errorf("containerd: %w\n%s", err, text[max(0, len(text)-2000):])
-	}
-	return socket, stop, nil
-}
-
-func stopDaemon(cmd *exec.Cmd) {
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	killer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-	defer killer.Stop()
-	_ = cmd.Wait()
-}
-
-func needDaemon(t *testing.T) {
-	t.Helper()
-	if missing != "" {
-		t.Skip(missing)
-	}
+	return socket, func() { daemon.End(syscall.SIGTERM) }, nil
 }
 
 // held lists what the daemon holds of sandboxes.

@@ -1,15 +1,13 @@
 package containerd
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"syscall"
 
+	"aether/driver/daemons"
 	"aether/host/layerfs"
 )
 
@@ -18,7 +16,7 @@ import (
 type pipes struct {
 	dir            string
 	in, out, errIn *os.File
-	said           said
+	said           daemons.Said
 }
 
 // Names of the pipes.
@@ -68,29 +66,4 @@ func (p *pipes) Close() (err error) {
 		}
 	}
 	return err
-}
-
-// keptErrors bounds what is kept of the standard error.
-const keptErrors = 4 << 10
-
-// said is the end of what was written to standard error.
-type said struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = append(s.text, b...)
-	if len(s.text) > keptErrors {
-		s.text = bytes.Clone(s.text[len(s.text)-keptErrors:])
-	}
-	return len(b), nil
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(s.text), "?"))
 }

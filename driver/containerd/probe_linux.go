@@ -5,20 +5,17 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
-	"time"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
 	"aether/host/kernel"
 	"aether/sandbox"
 )
 
-// probeTime bounds a probe.
-const probeTime = 1900 * time.Millisecond
-
 // Probe implements sandbox.Driver. It asks the daemon and the host, and makes
 // nothing.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, daemons.ProbeTime)
 	defer cancel()
 	version, err := look(ctx, d.opts)
 	report := sandbox.Report{Version: version, Usable: true}
@@ -27,7 +24,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		if err == nil {
 			continue
 		}
-		reason, remedy := tell(err)
+		reason, remedy := daemons.Tell(err)
 		reasons = append(reasons, reason)
 		if remedy != "" {
 			remedies = append(remedies, remedy)
@@ -37,14 +34,6 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		report.Usable, report.Reason, report.Remedy = false, strings.Join(reasons, "; "), strings.Join(remedies, "; ")
 	}
 	return report
-}
-
-func tell(err error) (reason, remedy string) {
-	var e *sandbox.Error
-	if errors.As(err, &e) && e.Reason != "" {
-		return e.Reason, e.Remedy
-	}
-	return err.Error(), ""
 }
 
 func look(ctx context.Context, opts Options) (string, error) {
@@ -75,7 +64,7 @@ func needs(ctx context.Context, opts Options) error {
 	}
 	if opts.boundary() == sandbox.HardwareBoundary {
 		if err := kernel.KVM(ctx); err != nil {
-			reason, remedy := tell(err)
+			reason, remedy := daemons.Tell(err)
 			missing, remedies = append(missing, reason), append(remedies, remedy)
 		}
 	}

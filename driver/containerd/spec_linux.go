@@ -7,6 +7,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"aether/driver/launched"
 	"aether/guest/inside"
 	"aether/image"
 	"aether/sandbox"
@@ -22,11 +23,6 @@ const (
 	maxPids     = 4 << 20
 )
 
-// capabilities are what the guest service needs to run commands and keep files of
-// any user of the sandbox, and to find (SYS_PTRACE: in /proc) what a command has
-// started.
-var capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
-
 // hidden are files that tell about or act on the kernel, as all container engines
 // hide them.
 var hidden = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -41,7 +37,7 @@ func (e *engine) specification(spec sandbox.Spec, root image.Root, group string)
 	if err != nil {
 		return nil, err
 	}
-	caps := &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
+	caps := &specs.LinuxCapabilities{Bounding: launched.Capabilities, Effective: launched.Capabilities, Permitted: launched.Capabilities}
 	return &specs.Spec{
 		Version: specVersion, Hostname: spec.ID, Root: &specs.Root{Path: "rootfs"}, Mounts: mounts,
 		Process: &specs.Process{Args: []string{guestPath, "-channel", "stdio"}, Cwd: "/", NoNewPrivileges: true, Capabilities: caps},

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"aether/driver/daemons"
 	"aether/sandbox"
 )
 
@@ -51,8 +52,8 @@ func read(data *anypb.Any) (sandbox.Stats, error) {
 
 func legacy(m *v1.Metrics) sandbox.Stats {
 	memory := m.GetMemory().GetUsage()
-	s := sandbox.Stats{MemoryBytes: known(memory.GetUsage()), MemoryPeakBytes: known(memory.GetMax()),
-		Processes: known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(known(m.GetCPU().GetUsage().GetTotal()))}
+	s := sandbox.Stats{MemoryBytes: daemons.Known(memory.GetUsage()), MemoryPeakBytes: daemons.Known(memory.GetMax()),
+		Processes: daemons.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemons.Known(m.GetCPU().GetUsage().GetTotal()))}
 	if oom := m.GetMemoryOomControl(); oom != nil {
 		kills := int64(oom.GetOomKill())
 		s.OOMKills = &kills
@@ -61,20 +62,11 @@ func legacy(m *v1.Metrics) sandbox.Stats {
 }
 
 func unified(m *v2.Metrics) sandbox.Stats {
-	s := sandbox.Stats{MemoryBytes: known(m.GetMemory().GetUsage()), MemoryPeakBytes: known(m.GetMemory().GetMaxUsage()),
-		Processes: known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(known(m.GetCPU().GetUsageUsec() * uint64(time.Microsecond)))}
+	s := sandbox.Stats{MemoryBytes: daemons.Known(m.GetMemory().GetUsage()), MemoryPeakBytes: daemons.Known(m.GetMemory().GetMaxUsage()),
+		Processes: daemons.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemons.Known(m.GetCPU().GetUsageUsec() * uint64(time.Microsecond)))}
 	if events := m.GetMemoryEvents(); events != nil {
 		kills := int64(events.GetOomKill())
 		s.OOMKills = &kills
 	}
 	return s
-}
-
-// known is a figure; what a shim does not know is zero.
-func known(value uint64) *int64 {
-	if value == 0 {
-		return nil
-	}
-	figure := int64(value)
-	return &figure
 }

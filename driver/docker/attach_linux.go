@@ -1,17 +1,16 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"strings"
-	"sync"
 
 	"github.com/moby/moby/client"
+
+	"aether/driver/daemons"
 )
 
 // attach joins the standard streams of a container that is not started yet.
@@ -53,7 +52,7 @@ type stream struct {
 	conn net.Conn
 	from io.Reader
 	left uint32 // of the frame that is being read
-	said said
+	said daemons.Said
 }
 
 // Read gives standard output.
@@ -96,29 +95,4 @@ func (s *stream) Close() error {
 		return err
 	}
 	return nil
-}
-
-// keptErrors bounds what is kept of the standard error.
-const keptErrors = 4 << 10
-
-// said is the end of what was written to standard error.
-type said struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = append(s.text, b...)
-	if len(s.text) > keptErrors {
-		s.text = bytes.Clone(s.text[len(s.text)-keptErrors:])
-	}
-	return len(b), nil
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(s.text), "?"))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"aether/driver/daemons"
 	"aether/guest/channel"
 	"aether/guest/inside"
 	"aether/sandbox"
@@ -21,7 +22,7 @@ type body struct {
 	limits   sandbox.Limits
 	id       string // the container's
 	stream   *stream
-	counters counters
+	counters daemons.Counters
 	lost     <-chan struct{} // closed when the streams have ended
 }
 
@@ -47,23 +48,15 @@ func (b *body) start(ctx context.Context, s inside.Settings) (_ *channel.Dialer,
 	}
 	dialer, err := inside.Meet(ctx, b.stream, s)
 	if err != nil {
-		return nil, b.lastWords(err)
+		return nil, b.stream.said.Explain(err)
 	}
 	state, err := b.inspect(ctx)
 	if err != nil {
 		return nil, errors.Join(err, dialer.Close())
 	}
-	b.counters, b.lost = findCounters(state.Pid, b.id), dialer.Done()
+	b.counters, _ = daemons.FindCounters(state.Pid, b.id)
+	b.lost = dialer.Done()
 	return dialer, nil
-}
-
-// lastWords adds what the service said to why it cannot be met.
-func (b *body) lastWords(err error) error {
-	said := b.stream.said.String()
-	if said == "" {
-		return err
-	}
-	return &sandbox.Error{Class: sandbox.ClassOf(err), Op: "guest service", Reason: said, Err: err}
 }
 
 func (b *body) inspect(ctx context.Context) (container.State, error) {
@@ -74,12 +67,9 @@ func (b *body) inspect(ctx context.Context) (container.State, error) {
 	return *answer.Container.State, nil
 }
 
-// killTime bounds one attempt to kill a container.
-const killTime = inside.CleanupTime / 2
-
 // Kill implements inside.Body. The daemon lets a paused container go on to die.
 func (b *body) Kill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
 	defer cancel()
 	_, err := b.engine.api.ContainerKill(ctx, b.id, client.ContainerKillOptions{Signal: "KILL"})
 	if gone(err) || conflicts(err) {
@@ -87,9 +77,6 @@ func (b *body) Kill() error {
 	}
 	return explain(err)
 }
-
-// patience is how long a daemon may be away, as when it is restarted.
-const patience = 5 * time.Second
 
 // Wait implements inside.Body. Those who cannot reach their daemon any more cannot
 // know; one that stays away is the end of a sandbox that nobody can reach.
@@ -99,7 +86,7 @@ func (b *body) Wait() sandbox.Exit {
 		if err == nil || gone(err) {
 			return b.exit()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), daemons.Patience)
 		away := b.engine.back(ctx)
 		cancel()
 		if away != nil {
@@ -115,7 +102,7 @@ func (e *engine) back(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(again)
+		time.Sleep(daemons.Again)
 	}
 }
 
@@ -142,7 +129,7 @@ func (b *body) await() error {
 
 // exit says why a container has ended.
 func (b *body) exit() sandbox.Exit {
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
 	defer cancel()
 	state, err := b.inspect(ctx)
 	switch {
@@ -159,7 +146,7 @@ func (b *body) Release(ctx context.Context) error {
 	return errors.Join(b.stream.Close(), remove(ctx, b.engine.api, b.id))
 }
 
-// Stats implements inside.Body. What the daemon does not know it says is zero.
+// Stats implements inside.Body.
 func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	answer, err := b.engine.api.ContainerStats(ctx, b.id, client.ContainerStatsOptions{})
 	if err != nil {
@@ -170,43 +157,23 @@ func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
 		return stats, fmt.Errorf("docker: stats: %w", err)
 	}
-	stats = sandbox.Stats{MemoryBytes: known(s.MemoryStats.Usage), MemoryPeakBytes: known(s.MemoryStats.MaxUsage),
-		Processes: known(s.PidsStats.Current), CPUTime: (*time.Duration)(known(s.CPUStats.CPUUsage.TotalUsage))}
-	stats.OOMKills = b.counters.oomKills()
+	stats = sandbox.Stats{MemoryBytes: daemons.Known(s.MemoryStats.Usage), MemoryPeakBytes: daemons.Known(s.MemoryStats.MaxUsage),
+		Processes: daemons.Known(s.PidsStats.Current), CPUTime: (*time.Duration)(daemons.Known(s.CPUStats.CPUUsage.TotalUsage))}
+	stats.OOMKills = b.counters.OOMKills()
 	if b.limits.Processes > 0 {
-		stats.ForksDenied = b.counters.forksDenied()
+		stats.ForksDenied = b.counters.ForksDenied()
 	}
 	return stats, nil
 }
 
-func known(value uint64) *int64 {
-	if value == 0 {
-		return nil
-	}
-	figure := int64(value)
-	return &figure
+// Pause implements daemons.Body.
+func (b *body) Pause(ctx context.Context) error {
+	_, err := b.engine.api.ContainerPause(ctx, b.id, client.ContainerPauseOptions{})
+	return explain(err)
 }
 
-// instance is a sandbox that can be paused.
-type instance struct {
-	*inside.Instance
-	body *body
-}
-
-var _ sandbox.Pauser = (*instance)(nil)
-
-// Pause implements sandbox.Pauser.
-func (i *instance) Pause(ctx context.Context) error {
-	return i.SetPaused(true, func() error {
-		_, err := i.body.engine.api.ContainerPause(ctx, i.body.id, client.ContainerPauseOptions{})
-		return explain(err)
-	})
-}
-
-// Resume implements sandbox.Pauser.
-func (i *instance) Resume(ctx context.Context) error {
-	return i.SetPaused(false, func() error {
-		_, err := i.body.engine.api.ContainerUnpause(ctx, i.body.id, client.ContainerUnpauseOptions{})
-		return explain(err)
-	})
+// Resume implements daemons.Body.
+func (b *body) Resume(ctx context.Context) error {
+	_, err := b.engine.api.ContainerUnpause(ctx, b.id, client.ContainerUnpauseOptions{})
+	return explain(err)
 }

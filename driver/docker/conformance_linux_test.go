@@ -7,12 +7,13 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/drivertest"
 	"aether/guest/inside"
 )
 
 func TestConformance(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: containers})
 }
 
@@ -20,7 +21,7 @@ func TestConformance(t *testing.T) {
 // differs for them is in these groups. Mounts are left out: root inside is root of
 // the host, and an ordinary test cannot remove what that wrote.
 func TestConformanceOfOrdinaryUsers(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	if err := os.Chmod(strings.TrimPrefix(os.Getenv(client.EnvOverrideHost), "unix://"), 0o666); err != nil {
 		t.Fatal(err)
 	}

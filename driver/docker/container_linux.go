@@ -9,16 +9,13 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/versions"
 
+	"aether/driver/launched"
 	"aether/guest/inside"
 	"aether/image"
 	"aether/sandbox"
 )
 
 const (
-	// guestPath is where the guest service's program is shown: among the devices,
-	// where no image has files.
-	guestPath = "/dev/.aether-guest"
-
 	maxHostname = 63
 	cpuPeriod   = 100_000 // microseconds
 	maxPids     = 4 << 20
@@ -28,11 +25,6 @@ const (
 	// everything below a mount read-only.
 	recursiveReadOnly = "1.44"
 )
-
-// capabilities are what the guest service needs to run commands and keep files of
-// any user of the sandbox, and to find (SYS_PTRACE: in /proc) what a command has
-// started.
-var capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
 
 // container is everything that the daemon is told of a sandbox.
 func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime string) (client.ContainerCreateOptions, error) {
@@ -44,17 +36,17 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 	return client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image: ref, Hostname: spec.ID[:min(len(spec.ID), maxHostname)], User: "0:0", WorkingDir: "/",
-			Entrypoint: []string{guestPath, "-channel", "stdio"},
+			Entrypoint: launched.GuestArgs,
 			// The service ends when its input does, and that ends with this program.
 			OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 			// Its daemon's stop need not wait for it either.
 			StopSignal: "SIGKILL",
-			Labels:     map[string]string{ownerLabel: e.owner, idLabel: spec.ID},
+			Labels:     map[string]string{ownerLabel: e.Owner.Label, idLabel: spec.ID},
 		},
 		HostConfig: &container.HostConfig{
 			Runtime: runtime, Resources: e.resources(spec.Limits), Mounts: mounts, Init: &no,
 			NetworkMode: networks[spec.Network.Mode], IpcMode: container.IPCModePrivate, CgroupnsMode: container.CgroupnsModePrivate,
-			CapDrop: []string{"ALL"}, CapAdd: capabilities, SecurityOpt: []string{"no-new-privileges"},
+			CapDrop: []string{"ALL"}, CapAdd: launched.Capabilities, SecurityOpt: []string{"no-new-privileges"},
 			// What the service says is for us alone, and there is much of it.
 			LogConfig:  container.LogConfig{Type: "none"},
 			ShmSize:    sharedSize(spec.Limits),
@@ -114,7 +106,7 @@ func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]mount.Mount, erro
 		}
 		list = append(list, e.bind(m.Source, m.Target, m.Writable))
 	}
-	return append(list, e.bind(e.guest, guestPath, false)), nil
+	return append(list, e.bind(e.guest, launched.GuestPath, false)), nil
 }
 
 // bind shows a path of the host. An older daemon makes only the mount itself

@@ -5,20 +5,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/client"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
 	"aether/image"
 	"aether/sandbox"
 )
-
-// bootTime bounds how long a sandbox may take whose caller set no bound, and how
-// long one request to the daemon may.
-const bootTime = 60 * time.Second
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
@@ -29,11 +24,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	return instance, nil
 }
 
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instance, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	ctx, cancel := context.WithTimeout(ctx, daemons.BootTime)
 	defer cancel()
 	e, err := d.open(ctx)
 	if err != nil {
@@ -42,14 +37,14 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, erro
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}
-	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	root, err := e.Images.Resolve(ctx, spec.Image, nil)
 	if err != nil {
 		return nil, err
 	}
 	if err := ping(ctx, e.api, e.socket); err != nil {
 		return nil, err
 	}
-	leave, err := e.fleet.Enter(Name)
+	leave, err := e.Fleet.Enter(Name)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +75,8 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, runtime string) (*instance, error) {
-	layers, err := e.bare.Layers(root)
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, runtime string) (*daemons.Instance, error) {
+	layers, err := e.Bare.Layers(root)
 	if err != nil {
 		return nil, err
 	}
@@ -97,27 +92,12 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 		return nil, err
 	}
 	b := &body{engine: e, limits: spec.Limits}
-	dialer, err := b.boot(ctx, options, settings(spec, root))
+	settings := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	dialer, err := b.boot(ctx, options, settings.With(spec.Command))
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{Instance: inside.New(Name, spec.ID, spec, b, dialer), body: b}
-	e.fleet.Add(i.Instance)
-	return i, nil
-}
-
-// settings are the image's, and over them the caller's.
-func settings(spec sandbox.Spec, root image.Root) inside.Settings {
-	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: map[string]string{}}
-	maps.Copy(s.Env, root.Config.Env)
-	maps.Copy(s.Env, spec.Command.Env)
-	if spec.Command.User != "" {
-		s.User = spec.Command.User
-	}
-	if spec.Command.WorkDir != "" {
-		s.WorkDir = spec.Command.WorkDir
-	}
-	return s
+	return e.Add(Name, spec, b, dialer), nil
 }
 
 // makeContainer has the daemon make a container. The caller's impatience does not
@@ -126,7 +106,7 @@ func (e *engine) makeContainer(ctx context.Context, options client.ContainerCrea
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.BootTime)
 	defer cancel()
 	options.Name = "aether-" + strings.ToLower(rand.Text())
 	made, err := e.api.ContainerCreate(ctx, options)
@@ -148,9 +128,6 @@ func (e *engine) discard(container string) error {
 	return remove(ctx, e.api, container)
 }
 
-// again is how long to wait before something is tried again.
-const again = 100 * time.Millisecond
-
 // remove ends a container and everything that the daemon keeps of it.
 func remove(ctx context.Context, api *client.Client, container string) error {
 	for {
@@ -161,10 +138,8 @@ func remove(ctx context.Context, api *client.Client, container string) error {
 		if !conflicts(err) { // which says that somebody else's removal is under way
 			return explain(err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(again):
+		if err := daemons.Pause(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"aether/driver/daemons"
 	"aether/sandbox"
 )
-
-// answerTime is how long a daemon may take to say that it is there.
-const answerTime = 1500 * time.Millisecond
 
 // address is the daemon's socket. Errors: Unavailable for a daemon elsewhere: it
 // could not be shown files of this host.
@@ -49,39 +44,15 @@ func connect(socket string, more ...client.Opt) (*client.Client, error) {
 	return client.New(opts...)
 }
 
-// ping asks for a sign of life. Errors: Unavailable, also for a daemon that takes
-// a connection and does not answer.
+// ping asks for a sign of life. Errors: Unavailable.
 func ping(ctx context.Context, api *client.Client, socket string) error {
-	limited, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	_, err := api.Ping(limited, client.PingOptions{NegotiateAPIVersion: true})
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return unavailable(socket, err, limited.Err() != nil)
-}
-
-func unavailable(socket string, err error, late bool) error {
-	e := &sandbox.Error{Class: sandbox.Unavailable, Retry: true, Reason: "the daemon at " + socket + " cannot be used", Err: err}
-	// The client hides why a connection failed, so the socket is asked itself.
-	conn, dialed := net.DialTimeout("unix", socket, answerTime/10)
-	if dialed == nil {
-		dialed = conn.Close()
-	}
-	switch {
-	case errors.Is(dialed, fs.ErrNotExist):
-		e.Reason, e.Remedy, e.Err = "there is no Docker daemon: "+socket+" does not exist", "install the package docker.io and start it, or set DOCKER_HOST", nil
-	case errors.Is(dialed, fs.ErrPermission):
-		e.Reason, e.Remedy, e.Err = "this user may not use "+socket, "run as root, or as a member of the group docker", nil
-	case errors.Is(dialed, syscall.ECONNREFUSED):
-		e.Reason, e.Remedy, e.Err = "the Docker daemon is down: nobody listens at "+socket, "start it (systemctl start docker)", nil
-	case late:
-		e.Reason, e.Remedy, e.Err = "the daemon at "+socket+" does not answer", "look at its log and restart it (systemctl restart docker)", nil
-	}
-	return e
+	daemon := daemons.Daemon{Socket: socket, Name: "the Docker daemon", Unit: "docker",
+		Install: "install the package docker.io and start it, or set DOCKER_HOST",
+		Allow:   "run as root, or as a member of the group docker"}
+	return daemon.Ping(ctx, func(ctx context.Context) error {
+		_, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+		return err
+	})
 }
 
 // explain gives a daemon's failure a class.

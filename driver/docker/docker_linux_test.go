@@ -3,7 +3,6 @@ package docker_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,68 +13,32 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/docker"
+	"aether/driver/launched/launchedtest"
 	"aether/guest"
 	"aether/sandbox"
 )
 
-func create(t *testing.T, driver sandbox.Driver, spec sandbox.Spec) sandbox.Instance {
+func create(t *testing.T, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
-	instance, err := driver.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := instance.Destroy(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return instance
-}
-
-func open(t *testing.T) *docker.Driver {
-	t.Helper()
-	needDaemon(t)
-	driver := newDriver(t.TempDir()).(*docker.Driver)
-	t.Cleanup(func() {
-		if err := driver.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return driver
+	daemonstest.Need(t)
+	return launchedtest.Create(t, newDriver(t.TempDir()), spec)
 }
 
 func sh(t *testing.T, instance sandbox.Instance, script string) string {
 	t.Helper()
-	var out bytes.Buffer
-	c := guest.NewClient(instance.Dial, guest.ClientOptions{})
-	defer c.Close()
-	p, err := c.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: &out, Stderr: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(out.String())
+	out, _ := launchedtest.Sh(t, instance, script)
+	return out
 }
 
 func TestHostNetwork(t *testing.T) {
-	instance := create(t, open(t), sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}})
-	inside := sh(t, instance, "sed -n 's/^ *\\([^:]*\\):.*/\\1/p' /proc/net/dev")
-	devices, err := os.ReadDir("/sys/class/net")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range devices {
-		if !strings.Contains(inside, d.Name()) {
-			t.Errorf("%s is not among %q", d.Name(), inside)
-		}
-	}
+	daemonstest.Need(t)
+	launchedtest.HostNetwork(t, newDriver(t.TempDir()))
 }
 
 func TestServiceCannotBeChanged(t *testing.T) {
-	instance := create(t, open(t), sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
+	instance := create(t, sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
 	for _, script := range []string{"echo x > /dev/.aether-guest", "rm -f /dev/.aether-guest", "umount /dev/.aether-guest", "kill -9 1; sleep 0.1; false"} {
 		if got := sh(t, instance, "("+script+") 2>/dev/null || echo refused"); got != "refused" {
 			t.Errorf("%s: %s", script, got)
@@ -87,7 +50,7 @@ func TestServiceCannotBeChanged(t *testing.T) {
 // TestRootIsHeldToo: the root of a container is the host's own, so its rights are
 // what stands between.
 func TestRootIsHeldToo(t *testing.T) {
-	instance := create(t, open(t), sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
+	instance := create(t, sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
 	if got := sh(t, instance, "id -u"); got != "0" {
 		t.Fatalf("it is %s", got)
 	}
@@ -127,7 +90,9 @@ func images(t *testing.T) (names []string) {
 // TestDirectoryThatChanges: the daemon is given it anew, once, and keeps only the
 // last.
 func TestDirectoryThatChanges(t *testing.T) {
-	driver, dir := open(t), t.TempDir()
+	daemonstest.Need(t)
+	driver, dir := newDriver(t.TempDir()), t.TempDir()
+	defer driver.(sandbox.Closer).Close(context.Background())
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", "show"), "./testdata/show")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -140,7 +105,10 @@ func TestDirectoryThatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		instance := create(t, driver, sandbox.Spec{Image: dir})
+		instance, err := driver.Create(t.Context(), sandbox.Spec{Image: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
 		c := guest.NewClient(instance.Dial, guest.ClientOptions{})
 		var out bytes.Buffer
 		p, err := c.Start(t.Context(), guest.Cmd{Path: "/bin/show", Args: []string{"/text"}, Stdout: &out})
@@ -160,88 +128,29 @@ func TestDirectoryThatChanges(t *testing.T) {
 	}
 }
 
-// victimVariable tells a program to make sandboxes, say so and wait to be killed.
-const victimVariable = "AETHER_DOCKER_TEST_VICTIM"
-
-func playVictim() (played bool, code int) {
-	dir := os.Getenv(victimVariable)
-	if dir == "" {
-		return false, 0
-	}
-	driver := newDriver(dir)
-	for _, id := range []string{"running", "paused"} {
-		instance, err := driver.Create(context.Background(), sandbox.Spec{ID: id})
-		if err == nil && id == "paused" {
-			err = instance.(sandbox.Pauser).Pause(context.Background())
-		}
-		if err != nil {
-			fmt.Println(err)
-			return true, 1
-		}
-	}
-	fmt.Println("ready")
-	time.Sleep(time.Hour)
-	return true, 1
-}
-
 // TestKilledProgram: its sandboxes end with it, except for paused ones, and the
 // next program removes them all and nothing else.
 func TestKilledProgram(t *testing.T) {
-	living := open(t)
-	other := create(t, living, sandbox.Spec{ID: "other"})
-	before, err := containers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	victim := exec.Command("/proc/self/exe")
-	victim.Env = append(os.Environ(), victimVariable+"="+dir)
-	out, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := make([]byte, 400)
-	if n, err := out.Read(said); err != nil || string(said[:n]) != "ready\n" {
-		t.Errorf("%q, %v", said[:n], err)
-	}
-	next := newDriver(dir).(*docker.Driver)
-	if n, err := next.Reap(t.Context()); n != 0 || err != nil {
-		t.Errorf("%d sandboxes of a living program were reaped (%v)", n, err)
-	}
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = victim.Wait()
-	ended := false
-	for deadline := time.Now().Add(10 * time.Second); !ended && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		list, err := containers()
-		if err != nil {
-			t.Fatal(err)
+	other := create(t, sandbox.Spec{ID: "other"})
+	daemonstest.KilledProgram(t, newDriver, containers, func() {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			list, err := containers()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(strings.Join(list, "\n"), "exited") {
+				return
+			}
 		}
-		ended = strings.Contains(strings.Join(list, "\n"), "exited")
-	}
-	if !ended {
 		t.Error("a sandbox runs on without its program")
-	}
-	if n, err := next.Reap(t.Context()); n != 2 || err != nil {
-		t.Errorf("%d were reaped (%v)", n, err)
-	}
-	if left, err := containers(); err != nil || len(left) != len(before) {
-		t.Errorf("%q are left (%v)", left, err)
-	}
-	if locks, _ := filepath.Glob(filepath.Join(dir, "*.owner")); len(locks) > 0 {
-		t.Errorf("%q are left", locks)
-	}
+	})
 	sh(t, other, "true")
 }
 
 // TestDaemonGoesAway: its sandboxes are known to have ended, and what could not be
 // removed is told.
 func TestDaemonGoesAway(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	runtime.LockOSThread() // with which the daemon dies
 	defer runtime.UnlockOSThread()
 	dir := t.TempDir()
@@ -250,7 +159,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { stop() }()
-	driver := docker.New(docker.Options{RunDir: filepath.Join(dir, "run"), Host: "unix://" + socket, Images: testImages})
+	driver := docker.New(docker.Options{RunDir: filepath.Join(dir, "run"), Host: "unix://" + socket, Images: daemonstest.Images})
 	instance, err := driver.Create(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)

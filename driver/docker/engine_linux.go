@@ -2,19 +2,13 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
-	"aether/host/storedir"
-	"aether/image"
-	"aether/image/overlay"
 	"aether/sandbox"
 )
 
@@ -25,39 +19,17 @@ var (
 
 // engine is what a program that makes sandboxes holds as long as it lives.
 type engine struct {
-	mu     sync.Mutex
-	opened bool
-
+	daemons.Home
 	socket string
 	api    *client.Client
 	daemon system.Info
 	guest  string // aether-guest
-	runDir string
-	images *image.Store
-	bare   overlay.Bare
-	lock   *storedir.Lock
-	owner  string
-	fleet  inside.Fleet
 }
 
-// open gets the engine ready at the first need of it. A daemon that is down now
-// may be there the next time, so a failure is not remembered.
+// open gets the engine ready at the first need of it.
 func (d *Driver) open(ctx context.Context) (*engine, error) {
-	leave, err := d.engine.fleet.Enter(Name) // a closed driver stays closed
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	e := &d.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.opened {
-		if err := e.start(ctx, d.opts); err != nil {
-			return nil, err
-		}
-		e.opened = true
-	}
-	return e, nil
+	return e, e.Open(Name, func() error { return e.start(ctx, d.opts) })
 }
 
 func (e *engine) start(ctx context.Context, opts Options) (err error) {
@@ -73,29 +45,7 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if e.daemon, err = examine(ctx, e.api, e.socket, opts.Runtime); err != nil {
 		return err
 	}
-	return e.prepare(ctx, opts)
-}
-
-// prepare makes what the engine keeps on this host, and removes what dead
-// programs left at the daemon.
-func (e *engine) prepare(ctx context.Context, opts Options) (err error) {
-	if e.runDir, err = filepath.Abs(opts.RunDir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(e.runDir, 0o711); err != nil {
-		return err
-	}
-	if _, err := reapWith(ctx, e.api, e.runDir); err != nil {
-		return err
-	}
-	if e.bare, err = overlay.MakeBare(filepath.Join(e.runDir, "bare")); err != nil {
-		return err
-	}
-	if e.images, err = opts.Images(); err != nil {
-		return err
-	}
-	e.lock, e.owner, err = newOwner(e.runDir)
-	return err
+	return e.Furnish(opts.RunDir, opts.Images, func(runDir string) (int, error) { return reap(ctx, e.api, runDir) })
 }
 
 // examine asks the daemon whether it can make sandboxes. Errors: Unavailable.
@@ -121,11 +71,4 @@ func examine(ctx context.Context, api *client.Client, socket, runtime string) (s
 }
 
 // Close implements sandbox.Closer.
-func (d *Driver) Close(ctx context.Context) error {
-	e := &d.engine
-	first, err := e.fleet.Close(ctx)
-	if !first || e.lock == nil {
-		return err
-	}
-	return errors.Join(err, e.lock.Release())
-}
+func (d *Driver) Close(ctx context.Context) error { return d.engine.Close(ctx) }

@@ -1,23 +1,20 @@
 package docker
 
 import (
+	"archive/tar"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/moby/moby/client"
 
-	"aether/host/filetree"
 	"aether/host/storedir"
 	"aether/image"
-	"aether/sandbox"
+	"aether/image/flat"
 )
 
 const (
@@ -33,19 +30,20 @@ const (
 // ensureImage gives the daemon the files of a root, unless it has them, and
 // answers by which name it knows them.
 func (e *engine) ensureImage(ctx context.Context, root image.Root, layers []string) (string, error) {
-	ref, err := imageName(ctx, root, layers)
+	name, err := flat.Name(ctx, fmt.Sprintf("docker %d as %d", formatVersion, os.Geteuid()), root, layers)
 	if err != nil {
 		return "", err
 	}
+	ref := repository + ":" + name
 	if known, err := e.knows(ctx, ref); known || err != nil {
 		return ref, err
 	}
 	// One at a time: of two images with the same name the daemon keeps both.
-	lock, err := storedir.Acquire(ctx, filepath.Join(e.runDir, "import"))
+	lock, err := storedir.Acquire(ctx, filepath.Join(e.RunDir, "import"))
 	if err != nil {
 		return "", err
 	}
-	err = e.importOnce(ctx, ref, sourceOf(root), layers)
+	err = e.importOnce(ctx, ref, flat.Source(root), layers)
 	return ref, errors.Join(err, lock.Release())
 }
 
@@ -69,24 +67,15 @@ func (e *engine) importOnce(ctx context.Context, ref, source string, layers []st
 
 // send streams the files to the daemon.
 func (e *engine) send(ctx context.Context, ref, source string, layers []string) error {
-	files, into := io.Pipe()
-	packed := make(chan error, 1)
-	go func() {
-		err := pack(ctx, layers, into)
-		into.CloseWithError(err)
-		packed <- err
-	}()
-	answer, err := e.api.ImageImport(ctx, client.ImageImportSource{Source: files, SourceName: "-"}, ref,
-		client.ImageImportOptions{Changes: []string{"LABEL " + sourceLabel + "=" + source}})
-	if err == nil {
-		err = errors.Join(importError(answer), answer.Close())
-	}
-	files.CloseWithError(err) // a packer that nobody reads from ends
-	failed := <-packed
-	if err != nil && (failed == nil || errors.Is(failed, io.ErrClosedPipe)) {
-		return err
-	}
-	return failed
+	pack := func(to io.Writer) error { return flat.Pack(ctx, layers, tar.NewWriter(to), "") }
+	return flat.Send(pack, func(files io.Reader) error {
+		answer, err := e.api.ImageImport(ctx, client.ImageImportSource{Source: files, SourceName: "-"}, ref,
+			client.ImageImportOptions{Changes: []string{"LABEL " + sourceLabel + "=" + source}})
+		if err != nil {
+			return err
+		}
+		return errors.Join(importError(answer), answer.Close())
+	})
 }
 
 // importError reads what the daemon says of an import to its end.
@@ -124,40 +113,3 @@ func (e *engine) forget(ctx context.Context, ref, source string) error {
 	}
 	return err
 }
-
-// imageName names an image by its content: the root's digest, or, for a directory
-// that may change, the metadata of every file.
-func imageName(ctx context.Context, root image.Root, layers []string) (string, error) {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "docker %d as %d: %q\n", formatVersion, os.Geteuid(), root.Digest)
-	if root.Digest == "" {
-		if err := walk(ctx, layers, inspect(sum)); err != nil {
-			return "", err
-		}
-	}
-	return repository + ":" + short(sum), nil
-}
-
-func inspect(sum hash.Hash) visitor {
-	return func(name string, info filetree.Info, _ *filetree.Dir) error {
-		fmt.Fprintf(sum, "%q %o %d %d %d %d %d %d %d\n", name, info.Mode, info.UID, info.GID, info.Size, info.Dev, info.Ino, info.Modified, info.Changed)
-		return nil
-	}
-}
-
-// sourceOf names what a root is made from, whatever its content is now: the host,
-// a directory, or an image that never changes.
-func sourceOf(root image.Root) string {
-	sum := sha256.New()
-	switch {
-	case len(root.Binds) > 0:
-		fmt.Fprint(sum, sandbox.HostImage)
-	case root.Digest != "":
-		fmt.Fprint(sum, root.Digest)
-	default:
-		fmt.Fprintf(sum, "%q", root.Layers)
-	}
-	return short(sum)
-}
-
-func short(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:16]) }

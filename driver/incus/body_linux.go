@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
 	"aether/sandbox"
 )
@@ -18,7 +19,7 @@ type body struct {
 	name     string // the container's
 	limits   sandbox.Limits
 	way      *way
-	counters counters
+	counters daemons.Counters
 	life     context.Context // over when somebody asked for the end
 	end      context.CancelFunc
 }
@@ -123,15 +124,11 @@ func (b *body) Kill() error {
 // Wait implements inside.Body. What it cannot stop, Release does, or tells.
 func (b *body) Wait() sandbox.Exit {
 	exit := b.watch(b.life)
-	ctx, cancel := context.WithTimeout(context.Background(), inside.CleanupTime/2)
+	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
 	defer cancel()
 	_ = b.engine.api.stop(ctx, b.name)
 	return exit
 }
-
-// patience is how long a daemon may be away, as when it is restarted, while the
-// guest service is not there either.
-const patience = 5 * time.Second
 
 // watch returns when the container has ended, or nobody can know any more, or its
 // life is over. Its containers outlive a daemon: as long as the service is there,
@@ -149,14 +146,14 @@ func (b *body) watch(life context.Context) sandbox.Exit {
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the container is gone"}
 		case err != nil && away.IsZero():
 			away = time.Now()
-		case err != nil && time.Since(away) > patience:
+		case err != nil && time.Since(away) > daemons.Patience:
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the daemon went away: " + err.Error()}
 		case err == nil && (now.Code == stateStopped || now.Code == stateError):
 			return b.crashed(life)
 		case err == nil:
 			away = time.Time{}
 		}
-		_ = pause(life) // which the loop asks again
+		_ = daemons.Pause(life) // which the loop asks again
 	}
 	return sandbox.Exit{Cause: sandbox.Destroyed}
 }
@@ -172,8 +169,8 @@ func (b *body) listen(life context.Context) (connected bool) {
 	defer context.AfterFunc(life, func() { conn.Close() })()
 	began := time.Now()
 	_, _ = conn.Read(make([]byte, 1)) // how it ends does not matter
-	if time.Since(began) < again {
-		_ = pause(life)
+	if time.Since(began) < daemons.Again {
+		_ = daemons.Pause(life)
 	}
 	return true
 }
@@ -190,24 +187,27 @@ func (b *body) Release(ctx context.Context) error {
 	return b.engine.api.remove(ctx, b.name)
 }
 
-// Stats implements inside.Body. What the daemon does not know it says is zero or
-// less.
+// Stats implements inside.Body.
 func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	now, err := b.engine.api.state(ctx, b.name)
 	if err != nil {
 		return stats, fmt.Errorf("incus: stats: %w", explain(err))
 	}
-	stats = sandbox.Stats{MemoryBytes: known(now.Memory.Usage), MemoryPeakBytes: known(now.Memory.Peak), Processes: known(now.Procs),
-		CPUTime: known(now.CPU.Usage), OOMKills: b.counters.oomKills()}
+	stats = sandbox.Stats{MemoryBytes: daemons.Known(now.Memory.Usage), MemoryPeakBytes: daemons.Known(now.Memory.Peak), Processes: daemons.Known(now.Procs),
+		CPUTime: (*time.Duration)(daemons.Known(now.CPU.Usage)), OOMKills: b.counters.OOMKills()}
 	if b.limits.Processes > 0 {
-		stats.ForksDenied = b.counters.forksDenied()
+		stats.ForksDenied = b.counters.ForksDenied()
 	}
 	return stats, nil
 }
 
-func known[T int64 | time.Duration](value T) *T {
-	if value <= 0 {
-		return nil
-	}
-	return &value
+// Pause implements daemons.Body.
+func (b *body) Pause(ctx context.Context) error { return b.order(ctx, "freeze") }
+
+// Resume implements daemons.Body.
+func (b *body) Resume(ctx context.Context) error { return b.order(ctx, "unfreeze") }
+
+// order is carried out to its end, so that what is known of the state stays true.
+func (b *body) order(ctx context.Context, action string) error {
+	return explain(b.engine.api.finish(ctx, http.MethodPut, instancePath(b.name)+"/state", change{Action: action}))
 }

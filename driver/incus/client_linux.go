@@ -14,6 +14,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"aether/driver/daemons"
 )
 
 const (
@@ -216,21 +218,9 @@ func (c *client) await(ctx context.Context, began envelope) (op operation, err e
 		default:
 			return op, refused(0, op.Err)
 		}
-		if err := pause(ctx); err != nil { // a daemon need not wait as long as it is asked to
+		if err := daemons.Pause(ctx); err != nil { // a daemon need not wait as long as it is asked to
 			return op, err
 		}
-	}
-}
-
-// again is how long to wait before something is tried again.
-const again = 100 * time.Millisecond
-
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(again):
-		return nil
 	}
 }
 

@@ -87,23 +87,6 @@ func TestImageWithAWrongFingerprint(t *testing.T) {
 	}
 }
 
-func TestGroupsOfAContainer(t *testing.T) {
-	for text, want := range map[string]struct {
-		counters
-		found bool
-	}{
-		"7:memory:/lxc.payload.box\n8:pids:/lxc.payload.box\n0::/lxc.payload.box\n": {counters{"/sys/fs/cgroup/memory/lxc.payload.box/memory.oom_control", "/sys/fs/cgroup/pids/lxc.payload.box/pids.events"}, true},
-		"0::/lxc.payload.box\n":               {counters{"/sys/fs/cgroup/lxc.payload.box/memory.events", "/sys/fs/cgroup/lxc.payload.box/pids.events"}, true},
-		"7:memory:/lxc.payload.other\n0::/\n": {},
-		"box\n::\n":                           {},
-		"":                                    {},
-	} {
-		if got, found := parseGroups([]byte(text), "box"); got != want.counters || found != want.found {
-			t.Errorf("%q: %+v, %v", text, got, found)
-		}
-	}
-}
-
 // FuzzOpen: nothing that a daemon says is taken for success unless it is said in
 // so many words.
 func FuzzOpen(f *testing.F) {

@@ -5,22 +5,23 @@ import (
 	"strings"
 	"testing"
 
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/drivertest"
 	"aether/guest/inside"
 	"aether/sandbox"
 )
 
 func TestConformance(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: containers})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	if err := os.Chmod(os.Getenv(socketVariable), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	drivertest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$", storeVariable+"=")
+	drivertest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$")
 }
 
 // TestOrdinaryUserIsTold: also those who may use the socket cannot reach what runs

@@ -46,7 +46,7 @@ func (e *engine) container(spec sandbox.Spec, root image.Root) (creation, error)
 		return creation{}, err
 	}
 	config := map[string]string{
-		ownerKey: e.owner, idKey: spec.ID,
+		ownerKey: e.Owner.Label, idKey: spec.ID,
 		"security.privileged": "false",
 		"security.nesting":    "false",
 		"security.guestapi":   "false",
@@ -55,7 +55,8 @@ func (e *engine) container(spec sandbox.Spec, root image.Root) (creation, error)
 		// A daemon that starts would start what ran before.
 		"boot.autostart": "false",
 		"raw.lxc":        e.raw(spec),
-		"raw.seccomp":    filter(),
+		// In the place of the daemon's list of what is forbidden.
+		"raw.seccomp": launched.LXCFilter(),
 	}
 	limit(config, spec.Limits)
 	return creation{Type: "container", Profiles: []string{}, Config: config, Devices: devices}, nil

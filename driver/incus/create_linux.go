@@ -5,20 +5,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
-	"time"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
 	"aether/host/cgroup"
 	"aether/image"
 	"aether/sandbox"
 )
-
-// bootTime bounds how long a sandbox may take whose caller set no bound, and how
-// long one task of the daemon may.
-const bootTime = 60 * time.Second
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
@@ -29,11 +24,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	return instance, nil
 }
 
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instance, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	ctx, cancel := context.WithTimeout(ctx, daemons.BootTime)
 	defer cancel()
 	e, err := d.open(ctx)
 	if err != nil {
@@ -42,14 +37,14 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, erro
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}
-	root, err := e.images.Resolve(ctx, spec.Image, nil)
+	root, err := e.Images.Resolve(ctx, spec.Image, nil)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := e.api.ping(ctx); err != nil {
 		return nil, err
 	}
-	leave, err := e.fleet.Enter(Name)
+	leave, err := e.Fleet.Enter(Name)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +76,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemons.Instance, error) {
 	if spec.ID == "" {
 		spec.ID = strings.ToLower(rand.Text())
 	}
@@ -94,26 +89,11 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 		return nil, err
 	}
 	b := newBody(e, what.Name, spec.Limits)
-	if err := b.boot(ctx, settings(spec, root)); err != nil {
+	settings := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	if err := b.boot(ctx, settings.With(spec.Command)); err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
-	i := &instance{Instance: inside.New(Name, spec.ID, spec, b, b.way), body: b}
-	e.fleet.Add(i.Instance)
-	return i, nil
-}
-
-// settings are the image's, and over them the caller's.
-func settings(spec sandbox.Spec, root image.Root) inside.Settings {
-	s := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: map[string]string{}}
-	maps.Copy(s.Env, root.Config.Env)
-	maps.Copy(s.Env, spec.Command.Env)
-	if spec.Command.User != "" {
-		s.User = spec.Command.User
-	}
-	if spec.Command.WorkDir != "" {
-		s.WorkDir = spec.Command.WorkDir
-	}
-	return s
+	return e.Add(Name, spec, b, b.way), nil
 }
 
 // makeTries is how often an image may go away before a container is made of it:
@@ -144,7 +124,7 @@ func (c *client) finish(ctx context.Context, method, path string, in any) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.BootTime)
 	defer cancel()
 	return c.do(patient, method, path, in)
 }
@@ -173,7 +153,7 @@ func (c *client) remove(ctx context.Context, name string) error {
 		if stopped := c.stop(ctx, name); stopped != nil && !errors.As(stopped, &refused) {
 			return explain(stopped)
 		}
-		if late := pause(ctx); late != nil {
+		if late := daemons.Pause(ctx); late != nil {
 			return explain(errors.Join(late, err))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,15 +11,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
+	"aether/driver/daemons"
 	"aether/sandbox"
 )
 
 const (
-	// answerTime is how long a daemon may take to say that it is there.
-	answerTime = 1500 * time.Millisecond
-
 	socketVariable = "INCUS_SOCKET"
 	dirVariable    = "INCUS_DIR"
 	socketName     = "unix.socket"
@@ -60,20 +56,17 @@ type server struct {
 	} `json:"environment"`
 }
 
-// ping asks the daemon who it is. Errors: Unavailable, also for a daemon that
-// takes a connection and does not answer.
+// ping asks the daemon who it is. Errors: Unavailable.
 func (c *client) ping(ctx context.Context) (s server, err error) {
-	limited, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	err = c.get(limited, "/1.0", &s)
+	daemon := daemons.Daemon{Socket: c.socket, Name: "the Incus daemon", Unit: "incus",
+		Install: "install the package incus and start it, or set " + socketVariable,
+		Allow:   "run as root, or as a member of the group incus-admin"}
+	err = daemon.Ping(ctx, func(ctx context.Context) error { return c.get(ctx, "/1.0", &s) })
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return s, ctx.Err()
 	case err != nil:
-		return s, c.unavailable(err)
+		return s, err
 	case s.Auth != "trusted":
-		return s, &sandbox.Error{Class: sandbox.Unavailable, Reason: "the daemon does not trust this user",
-			Remedy: "run as root, or as a member of the group incus-admin"}
+		return s, &sandbox.Error{Class: sandbox.Unavailable, Reason: "the daemon does not trust this user", Remedy: daemon.Allow}
 	case s.Environment.Clustered:
 		return s, &sandbox.Error{Class: sandbox.Unavailable, Reason: "the daemon belongs to a cluster, which may put a container on another host",
 			Remedy: "use a daemon that is alone"}
@@ -82,22 +75,6 @@ func (c *client) ping(ctx context.Context) (s server, err error) {
 			Remedy: "install LXC for it and restart it (systemctl restart incus)"}
 	}
 	return s, nil
-}
-
-// unavailable says why a daemon cannot be used.
-func (c *client) unavailable(err error) error {
-	e := &sandbox.Error{Class: sandbox.Unavailable, Retry: true, Reason: "the daemon at " + c.socket + " cannot be used", Err: err}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		e.Reason, e.Remedy, e.Err = "there is no Incus daemon: "+c.socket+" does not exist", "install the package incus and start it, or set "+socketVariable, nil
-	case errors.Is(err, fs.ErrPermission):
-		e.Reason, e.Remedy, e.Err = "this user may not use "+c.socket, "run as root, or as a member of the group incus-admin", nil
-	case errors.Is(err, syscall.ECONNREFUSED):
-		e.Reason, e.Remedy, e.Err = "the Incus daemon is down: nobody listens at "+c.socket, "start it (systemctl start incus)", nil
-	case errors.Is(err, context.DeadlineExceeded):
-		e.Reason, e.Remedy, e.Err = "the daemon at "+c.socket+" does not answer", "look at its log and restart it (systemctl restart incus)", nil
-	}
-	return e
 }
 
 // pool is where roots are kept.

@@ -2,21 +2,17 @@ package incus
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"path/filepath"
 	"regexp"
 
-	"aether/host/filetree"
 	"aether/host/storedir"
 	"aether/image"
-	"aether/sandbox"
+	"aether/image/flat"
 )
 
 const (
@@ -69,11 +65,11 @@ func (c *client) hasImage(ctx context.Context, id string) bool {
 // ensureImage gives the daemon the files of a root, unless it has them, and
 // answers by which fingerprint it knows them.
 func (e *engine) ensureImage(ctx context.Context, root image.Root) (string, error) {
-	layers, err := e.bare.Layers(root)
+	layers, err := e.Bare.Layers(root)
 	if err != nil {
 		return "", err
 	}
-	name, err := imageName(ctx, root)
+	name, err := flat.Name(ctx, fmt.Sprintf("incus %d", formatVersion), root, root.Layers)
 	if err != nil {
 		return "", err
 	}
@@ -81,11 +77,11 @@ func (e *engine) ensureImage(ctx context.Context, root image.Root) (string, erro
 		return id, err
 	}
 	// One at a time: the others need not send it as well.
-	lock, err := storedir.Acquire(ctx, filepath.Join(e.runDir, "import"))
+	lock, err := storedir.Acquire(ctx, filepath.Join(e.RunDir, "import"))
 	if err != nil {
 		return "", err
 	}
-	id, err := e.api.importOnce(ctx, label{name, sourceOf(root)}, layers)
+	id, err := e.api.importOnce(ctx, label{name, flat.Source(root)}, layers)
 	return id, errors.Join(err, lock.Release())
 }
 
@@ -105,21 +101,10 @@ func (c *client) importOnce(ctx context.Context, l label, layers []string) (stri
 }
 
 // sendImage streams the files to the daemon.
-func (c *client) sendImage(ctx context.Context, l label, layers []string) (string, error) {
-	files, into := io.Pipe()
-	packed := make(chan error, 1)
-	go func() {
-		err := pack(ctx, l, layers, into)
-		into.CloseWithError(err)
-		packed <- err
-	}()
-	id, err := c.upload(ctx, files)
-	files.CloseWithError(err) // a packer that nobody reads from ends
-	failed := <-packed
-	if err != nil && (failed == nil || errors.Is(failed, io.ErrClosedPipe)) {
-		return "", err
-	}
-	return id, failed
+func (c *client) sendImage(ctx context.Context, l label, layers []string) (id string, err error) {
+	upload := func(files io.Reader) (err error) { id, err = c.upload(ctx, files); return err }
+	err = flat.Send(func(to io.Writer) error { return pack(ctx, l, layers, to) }, upload)
+	return id, err
 }
 
 func (c *client) upload(ctx context.Context, files io.Reader) (string, error) {
@@ -152,40 +137,3 @@ func (c *client) forget(ctx context.Context, l label) error {
 	}
 	return err
 }
-
-// imageName names an image by its content: the root's digest, or, for a directory
-// that may change, the metadata of every file.
-func imageName(ctx context.Context, root image.Root) (string, error) {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "incus %d: %q\n", formatVersion, root.Digest)
-	if root.Digest == "" {
-		if err := walk(ctx, root.Layers, inspect(sum)); err != nil {
-			return "", err
-		}
-	}
-	return short(sum), nil
-}
-
-func inspect(sum hash.Hash) visitor {
-	return func(name string, info filetree.Info, _ *filetree.Dir) error {
-		fmt.Fprintf(sum, "%q %o %d %d %d %d %d %d %d\n", name, info.Mode, info.UID, info.GID, info.Size, info.Dev, info.Ino, info.Modified, info.Changed)
-		return nil
-	}
-}
-
-// sourceOf names what a root is made from, whatever its content is now: the host,
-// a directory, or an image that never changes.
-func sourceOf(root image.Root) string {
-	sum := sha256.New()
-	switch {
-	case len(root.Binds) > 0:
-		fmt.Fprint(sum, sandbox.HostImage)
-	case root.Digest != "":
-		fmt.Fprint(sum, root.Digest)
-	default:
-		fmt.Fprintf(sum, "%q", root.Layers)
-	}
-	return short(sum)
-}
-
-func short(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:16]) }

@@ -3,18 +3,16 @@ package incus_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/incus"
 	"aether/driver/launched/launchedtest"
 	"aether/sandbox"
@@ -28,7 +26,7 @@ func sh(t *testing.T, instance sandbox.Instance, script string) string {
 
 func create(t *testing.T, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
-	needDaemon(t)
+	daemonstest.Need(t)
 	return launchedtest.Create(t, newDriver(t.TempDir()), spec)
 }
 
@@ -47,7 +45,7 @@ func TestBoxWalls(t *testing.T) {
 }
 
 func TestBoxWithTheLeastMemory(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	launchedtest.LeastMemory(t, newDriver(t.TempDir()))
 }
 
@@ -115,7 +113,7 @@ func TestOddMounts(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	driver := newDriver(t.TempDir())
 	defer driver.(sandbox.Closer).Close(context.Background())
 	for name, c := range map[string]struct {
@@ -139,7 +137,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestUnknownPool(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	driver := incus.New(incus.Options{RunDir: t.TempDir(), Pool: "no-such", Images: noImages})
 	report := driver.Probe(t.Context())
 	if report.Usable || !strings.Contains(report.Reason, "no-such") || report.Version == "" {
@@ -162,7 +160,7 @@ func images(t *testing.T) (list []string) {
 // TestDirectoryThatChanges: the daemon is given it anew, once, and keeps only the
 // last.
 func TestDirectoryThatChanges(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	driver, dir := newDriver(t.TempDir()), t.TempDir()
 	defer driver.(sandbox.Closer).Close(context.Background())
 	file := filepath.Join(dir, "text")
@@ -189,69 +187,10 @@ func TestDirectoryThatChanges(t *testing.T) {
 	}
 }
 
-// victimVariable tells a program to make sandboxes, say so and wait to be killed.
-const victimVariable = "AETHER_INCUS_TEST_VICTIM"
-
-func playVictim() (played bool, code int) {
-	dir := os.Getenv(victimVariable)
-	if dir == "" {
-		return false, 0
-	}
-	driver := newDriver(dir)
-	for _, id := range []string{"running", "paused"} {
-		instance, err := driver.Create(context.Background(), sandbox.Spec{ID: id})
-		if err == nil && id == "paused" {
-			err = instance.(sandbox.Pauser).Pause(context.Background())
-		}
-		if err != nil {
-			fmt.Println(err)
-			return true, 1
-		}
-	}
-	fmt.Println("ready")
-	time.Sleep(time.Hour)
-	return true, 1
-}
-
 // TestKilledProgram: the next program removes its sandboxes, running or paused,
 // and nothing else.
 func TestKilledProgram(t *testing.T) {
 	other := create(t, sandbox.Spec{ID: "other"})
-	before, err := containers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	victim := exec.Command("/proc/self/exe")
-	victim.Env = append(os.Environ(), victimVariable+"="+dir)
-	out, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := make([]byte, 400)
-	if n, err := out.Read(said); err != nil || string(said[:n]) != "ready\n" {
-		t.Errorf("%q, %v", said[:n], err)
-	}
-	next := newDriver(dir).(*incus.Driver)
-	if n, err := next.Reap(t.Context()); n != 0 || err != nil {
-		t.Errorf("%d sandboxes of a living program were reaped (%v)", n, err)
-	}
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, out)
-	_ = victim.Wait()
-	if n, err := next.Reap(t.Context()); n != 2 || err != nil {
-		t.Errorf("%d were reaped (%v)", n, err)
-	}
-	if left, err := containers(); err != nil || len(left) != len(before) {
-		t.Errorf("%q are left (%v)", left, err)
-	}
-	if locks, _ := filepath.Glob(filepath.Join(dir, "*.owner")); len(locks) > 0 {
-		t.Errorf("%q are left", locks)
-	}
+	daemonstest.KilledProgram(t, newDriver, containers, nil)
 	sh(t, other, "true")
 }

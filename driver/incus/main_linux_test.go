@@ -5,89 +5,48 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"aether/driver/drivertest"
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/incus"
-	"aether/guest/inside/insidetest"
-	"aether/image"
 	"aether/sandbox"
 )
 
 const (
-	// storeVariable tells a program that plays a part where the images are.
-	storeVariable = "AETHER_INCUS_TEST_IMAGES"
 	// socketVariable names the daemon's socket.
 	socketVariable = "INCUS_SOCKET"
 	// pace is of a driver that makes a sandbox in half a second.
 	pace = 4
 )
 
-// missing is why there is no daemon to test with, or empty.
-var missing string
-
 func newDriver(dir string) sandbox.Driver {
-	return incus.New(incus.Options{RunDir: dir, Images: testImages})
+	return incus.New(incus.Options{RunDir: dir, Images: daemonstest.Images})
 }
 
-func testImages() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }
+func TestMain(m *testing.M) { os.Exit(daemonstest.Main(m, newDriver, lacks, start)) }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	if played, code := drivertest.Play(newDriver); played {
-		return code
+func lacks() string {
+	switch {
+	case slices.Contains(os.Args, "-test.fuzzworker"):
+		return "a worker of the fuzzer has no daemon"
+	case os.Geteuid() != 0:
+		return "an Incus daemon of its own needs root"
+	case program() == "":
+		return "incusd is not installed (install the package incus)"
 	}
-	if played, code := playVictim(); played {
-		return code
-	}
-	dir, err := os.MkdirTemp("", "aether-incus-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	stop, err := prepare(dir)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer stop()
-	return m.Run()
+	return ""
 }
 
-func prepare(dir string) (stop func(), err error) {
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, err
-	}
-	if err := os.Setenv(storeVariable, filepath.Join(dir, "images")); err != nil {
-		return nil, err
-	}
-	if err := insidetest.Build(dir); err != nil {
-		return nil, err
-	}
-	if slices.Contains(os.Args, "-test.fuzzworker") {
-		missing = "a worker of the fuzzer has no daemon"
-	} else if os.Geteuid() != 0 {
-		missing = "an Incus daemon of its own needs root"
-	} else if program() == "" {
-		missing = "incusd is not installed (install the package incus)"
-	}
-	if missing != "" {
-		return func() {}, nil
-	}
-	runtime.LockOSThread() // with which the daemon dies
+func start(dir string) (stop func(), err error) {
 	d, err := startDaemon(filepath.Join(dir, "incus"))
 	if err != nil {
 		return nil, err
@@ -107,35 +66,8 @@ func program() string {
 
 // daemon is one that runs.
 type daemon struct {
-	cmd         *exec.Cmd
+	*daemonstest.Process
 	dir, socket string
-}
-
-// startDaemon starts a daemon that shares nothing with one that may be in use on
-// this host, except for the names of cgroups.
-func startDaemon(dir string) (*daemon, error) {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return nil, err
-	}
-	log, err := os.Create(dir + ".log")
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := exec.Command(program())
-	cmd.Env = append(os.Environ(), socketVariable+"=", "INCUS_DIR="+dir, "PATH="+filepath.Dir(program())+":"+os.Getenv("PATH"))
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: endAll}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	d := &daemon{cmd: cmd, dir: dir, socket: filepath.Join(dir, "unix.socket")}
-	if err := awaitDaemon(d.socket); err != nil {
-		d.stop()
-		text, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("incusd: %w\n%s", err, text[max(0, len(text)-2000):])
-	}
-	return d, nil
 }
 
 // Signals on which a daemon ends: with its containers, and without them.
@@ -144,19 +76,31 @@ const (
 	endAlone = syscall.SIGTERM
 )
 
-func (d *daemon) signal(signal syscall.Signal) {
-	if d.cmd.ProcessState != nil {
-		return // it has ended
+// startDaemon starts a daemon that shares nothing with one that may be in use on
+// this host, except for the names of cgroups.
+func startDaemon(dir string) (*daemon, error) {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, err
 	}
-	_ = d.cmd.Process.Signal(signal)
-	killer := time.AfterFunc(30*time.Second, func() { _ = d.cmd.Process.Kill() })
-	defer killer.Stop()
-	_ = d.cmd.Wait()
+	cmd := exec.Command(program())
+	cmd.Env = append(os.Environ(), socketVariable+"=", "INCUS_DIR="+dir, "PATH="+filepath.Dir(program())+":"+os.Getenv("PATH"))
+	socket := filepath.Join(dir, "unix.socket")
+	process, err := daemonstest.Start(cmd, dir+".log", endAll, func() error { return awaitDaemon(socket) })
+	d := &daemon{process, dir, socket}
+	if err != nil {
+		d.unmount()
+		return nil, err
+	}
+	return d, nil
 }
 
 // stop ends a daemon and removes the mounts that it leaves.
 func (d *daemon) stop() {
-	d.signal(endAll)
+	d.End(endAll)
+	d.unmount()
+}
+
+func (d *daemon) unmount() {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(mounts)) {
 		if at := strings.Fields(line)[1]; strings.HasPrefix(at, d.dir+"/") {
@@ -214,13 +158,6 @@ func ask(socket, method, path string, in, out any) error {
 		return nil
 	}
 	return json.Unmarshal(answer.Metadata, out)
-}
-
-func needDaemon(t *testing.T) {
-	t.Helper()
-	if missing != "" {
-		t.Skip(missing)
-	}
 }
 
 // containers lists what the daemon holds of sandboxes.

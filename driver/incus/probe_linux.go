@@ -2,30 +2,22 @@ package incus
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
-	"time"
 
+	"aether/driver/daemons"
 	"aether/guest/inside"
 	"aether/sandbox"
 )
 
-// probeTime bounds a probe.
-const probeTime = 1900 * time.Millisecond
-
 // Probe implements sandbox.Driver. It asks the daemon and makes nothing.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, daemons.ProbeTime)
 	defer cancel()
 	seen, err := look(ctx, connect(d.opts.address()), d.opts)
 	report := sandbox.Report{Version: seen.server.Environment.Version}
 	if err != nil {
-		report.Reason = err.Error()
-		var e *sandbox.Error
-		if errors.As(err, &e) && e.Reason != "" {
-			report.Reason, report.Remedy = e.Reason, e.Remedy
-		}
+		report.Reason, report.Remedy = daemons.Tell(err)
 		return report
 	}
 	report.Usable, report.Gaps = true, gaps(seen.pool)

@@ -10,6 +10,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aether/driver/daemons"
+)
+
+const (
+	// ownerKey is the setting that names the program that a container belongs to.
+	ownerKey = "user.aether.owner"
+	idKey    = "user.aether.id"
 )
 
 // namePattern is of the names that containers get here.
@@ -20,22 +28,27 @@ func newName() string { return "aether-" + strings.ToLower(rand.Text()) }
 const (
 	// calm is how long nothing of dead programs may be found before it is believed
 	// that nothing is left, and settleTime how long that is tried.
-	calm       = 3 * again
+	calm       = 3 * daemons.Again
 	settleTime = 10 * time.Second
 )
+
+// Reap implements sandbox.Reaper. The daemon lets the containers of programs that
+// were killed run.
+func (d *Driver) Reap(ctx context.Context) (int, error) {
+	api := connect(d.opts.address())
+	meet := func() error { _, err := api.ping(ctx); return err }
+	return daemons.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return api.reap(ctx, runDir) })
+}
 
 // reap removes the containers of dead programs, and their locks. The daemon goes
 // on with what a program asked for before it was killed, so where there are dead
 // ones it is looked for until it is there.
 func (c *client) reap(ctx context.Context, runDir string) (count int, err error) {
-	dead := graveyard{}
-	defer func() { err = errors.Join(err, dead.close()) }()
-	for _, lock := range locksIn(runDir) {
-		dead.holds(lock)
-	}
-	recent := len(dead) > 0
+	dead := daemons.OpenGraveyard(runDir)
+	defer func() { err = errors.Join(err, dead.Close()) }()
+	recent := len(dead.Locks()) > 0
 	for began, last := time.Now(), time.Now(); ; {
-		buried, err := c.bury(ctx, runDir, dead)
+		buried, err := c.bury(ctx, dead)
 		if count += buried; err != nil {
 			return count, explain(err)
 		}
@@ -49,14 +62,14 @@ func (c *client) reap(ctx context.Context, runDir string) (count int, err error)
 		if !recent || time.Since(last) >= calm || time.Since(began) >= settleTime {
 			return count, nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := daemons.Pause(ctx); err != nil {
 			return count, err
 		}
 	}
 }
 
 // bury removes the containers of dead programs that are there now.
-func (c *client) bury(ctx context.Context, runDir string, dead graveyard) (count int, err error) {
+func (c *client) bury(ctx context.Context, dead daemons.Graveyard) (count int, err error) {
 	names, err := c.named(ctx)
 	if err != nil {
 		return 0, err
@@ -66,7 +79,7 @@ func (c *client) bury(ctx context.Context, runDir string, dead graveyard) (count
 		if err != nil {
 			return count, err
 		}
-		if lock, ours := lockOf(owner, runDir); !ours || !dead.holds(lock) {
+		if !dead.Has(owner) {
 			continue
 		}
 		if err := c.remove(ctx, name); err != nil {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"aether/driver/daemons/daemonstest"
 	"aether/driver/incus"
 	"aether/guest"
 	"aether/sandbox"
@@ -32,7 +33,7 @@ func read(t *testing.T, instance sandbox.Instance, name string) string {
 // TestDaemonGoesAway: sandboxes do not need their daemon to go on; what could not
 // be removed without it is told, and removed later.
 func TestDaemonGoesAway(t *testing.T) {
-	needDaemon(t)
+	daemonstest.Need(t)
 	runtime.LockOSThread() // with which the daemon dies
 	defer runtime.UnlockOSThread()
 	dir := t.TempDir()
@@ -47,7 +48,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { d.stop() }()
-	driver := incus.New(incus.Options{RunDir: filepath.Join(dir, "run"), Socket: d.socket, Images: testImages})
+	driver := incus.New(incus.Options{RunDir: filepath.Join(dir, "run"), Socket: d.socket, Images: daemonstest.Images})
 	var boxes []sandbox.Instance
 	for range 2 {
 		box, err := driver.Create(t.Context(), sandbox.Spec{})
@@ -56,7 +57,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		}
 		boxes = append(boxes, box)
 	}
-	d.signal(endAlone)
+	d.End(endAlone)
 	sh(t, boxes[0], "true")
 	if _, err := driver.Create(t.Context(), sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Unavailable {
 		t.Errorf("create: %v", err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"syscall"
 
+	"aether/driver/daemons"
 	"aether/host/inroot"
 	"aether/sandbox"
 )
@@ -19,14 +20,14 @@ type way struct{ root *inroot.Root }
 // openWay goes through /proc. What it finds is known to be the container's by the
 // name of the cgroup, in which the daemon has the container's own: the daemon may
 // have been wrong about the number, or the process ended and the number another's.
-func openWay(pid int, name string) (*way, counters, error) {
+func openWay(pid int, name string) (*way, daemons.Counters, error) {
 	root, err := inroot.Open(fmt.Sprintf("/proc/%d/root", pid))
 	if err != nil {
-		return nil, counters{}, unseen(err)
+		return nil, daemons.Counters{}, unseen(err)
 	}
-	groups, ok := findCounters(pid, name)
+	groups, ok := daemons.FindCounters(pid, name)
 	if !ok {
-		return nil, counters{}, errors.Join(unseen(nil), root.Close())
+		return nil, daemons.Counters{}, errors.Join(unseen(nil), root.Close())
 	}
 	return &way{root}, groups, nil
 }

@@ -1,4 +1,4 @@
-package docker
+package flat
 
 import (
 	"archive/tar"
@@ -56,8 +56,8 @@ func addTo(tree *layerfs.Tree, e string) error {
 	return tree.File(name, strings.NewReader(text))
 }
 
-// unpacked describes a tar in the words of layer.
-func unpacked(t *testing.T, text []byte) (list []string) {
+// unpacked describes the files below a directory of a tar in the words of layer.
+func unpacked(t *testing.T, text []byte, below string) (list []string) {
 	t.Helper()
 	for r := tar.NewReader(bytes.NewReader(text)); ; {
 		h, err := r.Next()
@@ -66,6 +66,13 @@ func unpacked(t *testing.T, text []byte) (list []string) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !strings.HasPrefix(h.Name, below) {
+			t.Errorf("%s is not below %q", h.Name, below)
+		}
+		h.Name = strings.TrimPrefix(h.Name, below)
+		if h.Typeflag == tar.TypeLink {
+			h.Linkname = strings.TrimPrefix(h.Linkname, below)
 		}
 		content, err := io.ReadAll(r)
 		if err != nil {
@@ -80,29 +87,34 @@ func TestPack(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes what hides in a layer")
 	}
-	for name, c := range map[string]struct{ layers, want [][]string }{
-		"one":                {[][]string{{"a/", "a/f=1", "l>a/f"}}, [][]string{{"a/", "a/f=1", "l>a/f"}}},
-		"file over file":     {[][]string{{"f=1"}, {"f=2"}}, [][]string{{"f=2"}}},
-		"directories merge":  {[][]string{{"a/", "a/f=1", "a/g=1"}, {"a/", "a/g=2", "a/h=2"}}, [][]string{{"a/", "a/f=1", "a/g=2", "a/h=2"}}},
-		"hidden file":        {[][]string{{"f=1", "g=1"}, {"-f"}}, [][]string{{"g=1"}}},
-		"hidden and anew":    {[][]string{{"a/", "a/f=1"}, {"-a"}, {"a/", "a/g=3"}}, [][]string{{"a/", "a/g=3"}}},
-		"opaque":             {[][]string{{"a/", "a/f=1"}, {"!a", "a/g=2"}}, [][]string{{"a/", "a/g=2"}}},
-		"file over tree":     {[][]string{{"a/", "a/f=1"}, {"a=2"}}, [][]string{{"a=2"}}},
-		"tree over file":     {[][]string{{"a/", "a/x=0"}, {"a=1"}, {"a/", "a/f=2"}}, [][]string{{"a/", "a/f=2"}}},
-		"two names":          {[][]string{{"f=1", "g&f"}}, [][]string{{"f=1", "g&f"}}},
-		"link over the tree": {[][]string{{"a/", "a/f=1"}, {"a>/etc"}}, [][]string{{"a>/etc"}}},
+	for name, c := range map[string]struct {
+		layers [][]string
+		want   []string
+	}{
+		"one":                {[][]string{{"a/", "a/f=1", "l>a/f"}}, []string{"a/", "a/f=1", "l>a/f"}},
+		"file over file":     {[][]string{{"f=1"}, {"f=2"}}, []string{"f=2"}},
+		"directories merge":  {[][]string{{"a/", "a/f=1", "a/g=1"}, {"a/", "a/g=2", "a/h=2"}}, []string{"a/", "a/f=1", "a/g=2", "a/h=2"}},
+		"hidden file":        {[][]string{{"f=1", "g=1"}, {"-f"}}, []string{"g=1"}},
+		"hidden and anew":    {[][]string{{"a/", "a/f=1"}, {"-a"}, {"a/", "a/g=3"}}, []string{"a/", "a/g=3"}},
+		"opaque":             {[][]string{{"a/", "a/f=1"}, {"!a", "a/g=2"}}, []string{"a/", "a/g=2"}},
+		"file over tree":     {[][]string{{"a/", "a/f=1"}, {"a=2"}}, []string{"a=2"}},
+		"tree over file":     {[][]string{{"a/", "a/x=0"}, {"a=1"}, {"a/", "a/f=2"}}, []string{"a/", "a/f=2"}},
+		"two names":          {[][]string{{"f=1", "g&f"}}, []string{"f=1", "g&f"}},
+		"link over the tree": {[][]string{{"a/", "a/f=1"}, {"a>/etc"}}, []string{"a>/etc"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var layers []string
 			for _, entries := range c.layers {
 				layers = append(layers, layer(t, entries...))
 			}
-			var out bytes.Buffer
-			if err := pack(t.Context(), layers, &out); err != nil {
-				t.Fatal(err)
-			}
-			if got := unpacked(t, out.Bytes()); !slices.Equal(got, c.want[0]) {
-				t.Errorf("%q, want %q", got, c.want[0])
+			for _, below := range []string{"", "rootfs/"} {
+				var out bytes.Buffer
+				if err := Pack(t.Context(), layers, tar.NewWriter(&out), below); err != nil {
+					t.Fatal(err)
+				}
+				if got := unpacked(t, out.Bytes(), below); !slices.Equal(got, c.want) {
+					t.Errorf("%q, want %q", got, c.want)
+				}
 			}
 		})
 	}
@@ -115,7 +127,7 @@ func TestPackKeepsWhatFilesAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := pack(t.Context(), []string{dir}, &out); err != nil {
+	if err := Pack(t.Context(), []string{dir}, tar.NewWriter(&out), ""); err != nil {
 		t.Fatal(err)
 	}
 	h, err := tar.NewReader(&out).Next()
@@ -132,7 +144,7 @@ func TestPackKeepsWhatFilesAre(t *testing.T) {
 }
 
 func TestPackOfNothing(t *testing.T) {
-	err := pack(t.Context(), []string{"/no/such"}, io.Discard)
+	err := Pack(t.Context(), []string{"/no/such"}, tar.NewWriter(io.Discard), "")
 	if sandbox.ClassOf(err) != sandbox.Unavailable {
 		t.Error(err)
 	}

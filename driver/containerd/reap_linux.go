@@ -1,0 +1,58 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containerd/containerd/api/services/containers/v1"
+
+	"aether/driver/daemons"
+)
+
+const (
+	// ownerLabel names the program that a container belongs to.
+	ownerLabel = "aether.owner"
+	idLabel    = "aether.id"
+)
+
+// boxesOf is the directory with what the program that has a lock keeps of its
+// sandboxes.
+func boxesOf(lock string) string { return strings.TrimSuffix(lock, filepath.Ext(lock)) + ".boxes" }
+
+// Reap implements sandbox.Reaper.
+func (d *Driver) Reap(ctx context.Context) (int, error) {
+	daemon, err := connect(d.opts.address())
+	if err != nil {
+		return 0, err
+	}
+	defer daemon.close()
+	meet := func() error { _, err := daemon.ping(ctx); return err }
+	return daemons.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return daemon.reap(ctx, runDir) })
+}
+
+// reap removes the containers of dead programs and, once none uses it, what these
+// kept.
+func (d *daemon) reap(ctx context.Context, runDir string) (count int, err error) {
+	dead := daemons.OpenGraveyard(runDir)
+	defer func() { err = errors.Join(err, dead.Close()) }()
+	list, err := d.containers.List(ctx, &containers.ListContainersRequest{})
+	if err != nil {
+		return 0, explain(err)
+	}
+	for _, c := range list.GetContainers() {
+		if !dead.Has(c.GetLabels()[ownerLabel]) {
+			continue
+		}
+		if err := d.bury(ctx, c); err != nil {
+			return count, err
+		}
+		count++
+	}
+	for _, lock := range dead.Locks() {
+		err = errors.Join(err, os.RemoveAll(boxesOf(lock)))
+	}
+	return count, err
+}
