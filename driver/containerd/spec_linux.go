@@ -41,7 +41,7 @@ func (e *engine) specification(spec sandbox.Spec, root image.Root, group string)
 	return &specs.Spec{
 		Version: specVersion, Hostname: spec.ID, Root: &specs.Root{Path: "rootfs"}, Mounts: mounts,
 		Process: &specs.Process{Args: []string{guestPath, "-channel", "stdio"}, Cwd: "/", NoNewPrivileges: true, Capabilities: caps},
-		Linux: &specs.Linux{Namespaces: namespaces(spec), CgroupsPath: group, Resources: e.resources(spec.Limits), Seccomp: filter(),
+		Linux: &specs.Linux{Namespaces: namespaces(spec), CgroupsPath: group, Resources: e.resources(spec.Limits), Seccomp: launched.OCIFilter(),
 			MaskedPaths: hidden, ReadonlyPaths: fixed},
 	}, nil
 }

@@ -23,7 +23,7 @@ var fixed = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/s
 // config is the bundle's. Limits are not in it: the whole runtime is in a cgroup
 // that holds them.
 func config(s launched.Stage, spec sandbox.Spec) *specs.Spec {
-	linux := &specs.Linux{Namespaces: namespaces(spec), Seccomp: filter(), MaskedPaths: hidden, ReadonlyPaths: fixed}
+	linux := &specs.Linux{Namespaces: namespaces(spec), Seccomp: launched.OCIFilter(), MaskedPaths: hidden, ReadonlyPaths: fixed}
 	process := &specs.Process{Args: launched.GuestArgs, Cwd: "/", NoNewPrivileges: true, Capabilities: capabilities(launched.Capabilities)}
 	if s.Single {
 		// One more user namespace, in which the caller is no root.

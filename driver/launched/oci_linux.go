@@ -1,34 +1,33 @@
-package oci
+package launched
 
 import (
 	"runtime"
 	"syscall"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
-
-	"aether/driver/launched"
 )
 
-var architectures = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
+// ociArchitectures are the names of the specification of OCI runtimes.
+var ociArchitectures = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
 
-// filter is the system call filter of host/seccomp in the form of the
+// OCIFilter is the system call filter of host/seccomp in the form of that
 // specification.
-func filter() *specs.LinuxSeccomp {
+func OCIFilter() *specs.LinuxSeccomp {
 	noSuchCall, noPermission := uint(syscall.ENOSYS), uint(syscall.EPERM)
 	calls := []specs.LinuxSyscall{
-		{Names: launched.Calls, Action: specs.ActAllow},
-		{Names: launched.Refused(), Action: specs.ActErrno, ErrnoRet: &noPermission},
+		{Names: Calls, Action: specs.ActAllow},
+		{Names: Refused(), Action: specs.ActErrno, ErrnoRet: &noPermission},
 	}
-	for _, r := range launched.Rules() {
+	for _, r := range Rules() {
 		calls = append(calls, allow(r))
 	}
 	return &specs.LinuxSeccomp{
 		DefaultAction: specs.ActErrno, DefaultErrnoRet: &noSuchCall,
-		Architectures: []specs.Arch{architectures[runtime.GOARCH]}, Syscalls: calls,
+		Architectures: []specs.Arch{ociArchitectures[runtime.GOARCH]}, Syscalls: calls,
 	}
 }
 
-func allow(r launched.Rule) specs.LinuxSyscall {
+func allow(r Rule) specs.LinuxSyscall {
 	call := specs.LinuxSyscall{Names: []string{r.Call}, Action: specs.ActAllow}
 	for _, a := range r.Args {
 		call.Args = append(call.Args, specs.LinuxSeccompArg{Index: a.Index, Value: a.Mask, ValueTwo: a.Value, Op: specs.OpMaskedEqual})
