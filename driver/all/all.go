@@ -9,8 +9,10 @@ import (
 
 	"aether/driver/bubblewrap"
 	"aether/driver/cell"
+	"aether/driver/cloudhypervisor"
 	"aether/driver/containerd"
 	"aether/driver/docker"
+	"aether/driver/firecracker"
 	"aether/driver/gvisor"
 	"aether/driver/incus"
 	"aether/driver/lxc"
@@ -32,6 +34,8 @@ func Drivers() []sandbox.Driver {
 	state, run := statedir.Lasting(), statedir.Running()
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
 	running := func(name string) string { return filepath.Join(run, name) }
+	machines := filepath.Join(state, "machines") // their disks are the same
+	kernels := kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: filepath.Join(state, "kernels")}
 	return []sandbox.Driver{
 		cell.New(cell.Options{Images: images, RunDir: running("cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots"), Ahead: cellsAhead}),
 		bubblewrap.New(bubblewrap.Options{Images: images, RunDir: running("bubblewrap")}),
@@ -45,7 +49,8 @@ func Drivers() []sandbox.Driver {
 		gvisor.New(gvisor.Options{Images: images, RunDir: running("gvisor"), StateDir: filepath.Join(state, "gvisor")}),
 		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
 		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),
-		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: filepath.Join(state, "machines"), RunDir: running("qemu"),
-			Kernel: kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: filepath.Join(state, "kernels")}}),
+		firecracker.New(firecracker.Options{Images: images, Guest: inside.Find, StateDir: machines, RunDir: running("firecracker"), Kernel: kernels}),
+		cloudhypervisor.New(cloudhypervisor.Options{Images: images, Guest: inside.Find, StateDir: machines, RunDir: running("cloud-hypervisor"), Kernel: kernels}),
+		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: machines, RunDir: running("qemu"), Kernel: kernels}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"aether/driver/launched"
 	"aether/sandbox"
@@ -25,7 +26,8 @@ func system(r Runtime) launched.System {
 	s := launched.System{
 		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r],
 		Version: func(ctx context.Context, path string) (string, error) {
-			return launched.FirstLine(ctx, path, "--version")
+			line, err := launched.FirstLine(ctx, path, "--version")
+			return strings.TrimPrefix(line, string(r)+" version "), err
 		},
 		Command: r.command,
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"time"
@@ -45,6 +46,28 @@ var _ net.Conn = (*conn)(nil)
 
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.File.Read(b)
+	return n, c.failure("read", err)
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.File.Write(b)
+	return n, c.failure("write", err)
+}
+
+// failure makes a file's error one of the network's: only from those do servers,
+// as that of HTTP, learn that it was a deadline.
+func (c *conn) failure(op string, err error) error {
+	var file *fs.PathError
+	if !errors.As(err, &file) {
+		return err
+	}
+	return &net.OpError{Op: op, Net: c.remote.Network(), Source: c.local, Addr: c.remote, Err: file.Err}
+}
 
 func newConn(fd int, remote Addr) *conn {
 	c := &conn{File: os.NewFile(uintptr(fd), "vsock:"+remote.String()), remote: remote}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -67,5 +68,30 @@ func TestDialGivesUp(t *testing.T) {
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// TestDeadlineIsANetworkError: servers of HTTP end a connection for good whose
+// reads fail in any other way when they are interrupted.
+func TestDeadlineIsANetworkError(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	c := &conn{File: read}
+	defer c.Close()
+	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Read(make([]byte, 1))
+	if failure, ok := err.(net.Error); !ok || !failure.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%#v", err)
+	}
+	if err := errors.Join(c.SetReadDeadline(time.Time{}), write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the end: %v", err)
 	}
 }

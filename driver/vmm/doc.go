@@ -1,0 +1,23 @@
+// Package vmm is a driver for any monitor that runs one machine in one process and
+// is told what to do over a socket, as Firecracker and Cloud Hypervisor are: it
+// makes what a machine boots from, starts the monitor with few rights, watches over
+// it and ends it. What a monitor is told, and how, is each driver's own, as a
+// System; what happens inside the machine is in guest/pid1.
+//
+// # A machine's directory
+//
+// A monitor opens files and makes sockets by their names. Each has a directory of
+// its own for that, in which it works, and every name that it is given is relative
+// to it. So a snapshot, which keeps those names, can be restored any number of
+// times side by side. The directory holds links to what machines share (the disk,
+// the memory of a snapshot) and goes with its machine; that of a program that was
+// killed is removed by the next one (Reap).
+//
+// # What a monitor may do
+//
+// A guest that breaks out of its machine is in the monitor first. It runs as a user
+// that nobody else is, in a cgroup, without a network, and may write to its own
+// directory only. What it shares with other machines it can read, by a group that
+// nobody else has. This program trusts nothing in the directory: it follows no
+// link there, and speaks to no socket that another user made.
+package vmm

@@ -1,0 +1,209 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"aether/guest/inside"
+	"aether/host/cgroup"
+	hostkernel "aether/host/kernel"
+	"aether/host/storedir"
+	"aether/image"
+	"aether/image/disk"
+	"aether/image/initramfs"
+	"aether/image/kernel"
+	"aether/sandbox"
+)
+
+var (
+	_ sandbox.Closer   = (*Driver)(nil)
+	_ sandbox.Reaper   = (*Driver)(nil)
+	_ sandbox.Restorer = (*Driver)(nil)
+)
+
+// engine is what a program that makes machines holds as long as it lives.
+type engine struct {
+	system System
+	opts   Options
+
+	// mu is held while the engine is made ready, which is tried again after a
+	// failure: what was missing may have come, or a host's load gone.
+	mu    sync.Mutex
+	ready bool
+	over  bool // closed before it was needed
+
+	program program
+	images  *image.Store
+	disks   *disk.Store
+	// groups is nil, and unlimited says why, where there are none.
+	groups    *cgroup.Owner
+	hierarchy *cgroup.Hierarchy
+	unlimited error
+	count     atomic.Uint64
+
+	boots boots
+	fleet inside.Fleet
+}
+
+var kvmWorked atomic.Bool
+
+// kvmWorks tries KVM until it works once: a guest that did not come to its end in
+// time may have been a matter of the host's load.
+func kvmWorks() error {
+	if kvmWorked.Load() {
+		return nil
+	}
+	err := hostkernel.KVM(context.Background())
+	kvmWorked.Store(err == nil)
+	return err
+}
+
+// open gets the engine ready at the first need of it.
+func (d *Driver) open(ctx context.Context) (*engine, error) {
+	e := &d.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.ready:
+		return e, nil
+	case e.over:
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Reason: "the driver is closed"}
+	}
+	e.system, e.opts = d.system, d.opts
+	err := e.start(ctx)
+	e.ready = err == nil
+	return e, err
+}
+
+func (e *engine) start(ctx context.Context) (err error) {
+	if e.opts.StateDir, err = filepath.Abs(e.opts.StateDir); err != nil {
+		return err
+	}
+	if e.program, err = findProgram(ctx, e.system, e.opts.Program, openTime); err != nil {
+		return err
+	}
+	if err := kvmWorks(); err != nil {
+		return err
+	}
+	for _, dir := range append([]string{e.opts.StateDir, e.opts.RunDir, e.kernelDir()}, placesOf(e.opts)...) {
+		if err := storedir.Prepare(dir); err != nil {
+			return err
+		}
+	}
+	if _, err := reap(ctx, e.opts); err != nil {
+		return fmt.Errorf("remove what a dead program left: %w", err)
+	}
+	if e.images, err = e.opts.Images(); err != nil {
+		return err
+	}
+	if e.disks, err = disk.Open(filepath.Join(e.opts.StateDir, "disks")); err != nil {
+		return err
+	}
+	return e.openGroups()
+}
+
+// openGroups does without where the host has none: only some limits need them.
+func (e *engine) openGroups() (err error) {
+	if e.hierarchy, err = cgroup.Detect(); err == nil {
+		e.groups, err = e.hierarchy.Own(e.opts.RunDir)
+	}
+	if sandbox.ClassOf(err) == sandbox.Unavailable {
+		e.unlimited, err = err, nil
+	}
+	return err
+}
+
+func (e *engine) kernelDir() string { return filepath.Join(e.opts.StateDir, "vmlinux") }
+
+// boots keeps what all machines of one kernel boot from.
+type boots struct {
+	mu     sync.Mutex
+	kernel kernel.Kernel
+	init   string
+	stamp  int64
+	guest  *initramfs.Guest
+}
+
+// bootable gives the kernel, opened, and the archive, made anew when the kernel
+// or the init has changed.
+func (e *engine) bootable(ctx context.Context) (*os.File, *initramfs.Guest, error) {
+	k, err := kernel.Find(e.opts.Kernel)
+	if err != nil {
+		return nil, nil, err
+	}
+	init, err := e.opts.Guest()
+	if err != nil {
+		return nil, nil, err
+	}
+	guest, err := e.boots.get(ctx, k, init, e.system.Modules)
+	if err != nil {
+		return nil, nil, err
+	}
+	unpacked, err := k.OpenUnpacked(ctx, e.kernelDir())
+	return unpacked, guest, err
+}
+
+func (b *boots) get(ctx context.Context, k kernel.Kernel, init string, modules []string) (*initramfs.Guest, error) {
+	info, err := os.Stat(init)
+	if err != nil {
+		return nil, &sandbox.Error{Class: sandbox.NotFound, Reason: "the init of machines cannot be read", Err: err}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	stamp := info.ModTime().UnixNano()
+	if b.guest != nil && b.kernel == k && b.init == init && b.stamp == stamp {
+		return b.guest, nil
+	}
+	guest, err := initramfs.Build(ctx, k, init, modules)
+	if err != nil {
+		return nil, err
+	}
+	b.kernel, b.init, b.stamp, b.guest = k, init, stamp, guest
+	return guest, nil
+}
+
+// Close ends every machine of the driver. It is idempotent, and no machine can be
+// made afterwards.
+func (d *Driver) Close(ctx context.Context) error {
+	e := &d.engine
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	first, err := e.fleet.Close(ctx)
+	if first && e.groups != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+		defer cancel()
+		err = errors.Join(err, e.groups.Close(ctx))
+	}
+	return err
+}
+
+// Reap implements sandbox.Reaper: what the kernel does not remove when a program
+// is killed are its cgroups, with monitors that did not notice, and directories.
+func (d *Driver) Reap(ctx context.Context) (int, error) {
+	for _, dir := range append(placesOf(d.opts), d.opts.RunDir) {
+		if err := storedir.Prepare(dir); err != nil {
+			return 0, err
+		}
+	}
+	return reap(ctx, d.opts)
+}
+
+// reap ends processes before it removes the directories that they work in.
+func reap(ctx context.Context, opts Options) (int, error) {
+	count, err := cgroup.Reap(ctx, opts.RunDir)
+	for _, dir := range placesOf(opts) {
+		if err != nil {
+			return count, err
+		}
+		var more int
+		more, err = reapPlaces(dir)
+		count += more
+	}
+	return count, err
+}

@@ -1,0 +1,155 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"aether/guest/inside"
+	"aether/host/cgroup"
+	"aether/sandbox"
+)
+
+// machine is one monitor and everything that it holds.
+type machine struct {
+	engine   *engine
+	id       string
+	spec     sandbox.Spec
+	hardware Hardware
+	disk     *os.File
+	home     *home
+	group    *cgroup.Group // nil where there are no cgroups
+	process  *process
+	monitor  Monitor
+	dialer   *guestDialer
+
+	// verbs are pause, resume and snapshot, one at a time.
+	verbs  sync.Mutex
+	paused bool
+}
+
+// instance is one living sandbox: the lifecycle that all drivers with a service
+// inside share, and what only machines can do.
+type instance struct {
+	*inside.Instance
+	*machine
+}
+
+var (
+	_ sandbox.Instance    = (*instance)(nil)
+	_ sandbox.Pauser      = (*instance)(nil)
+	_ sandbox.Snapshotter = (*instance)(nil)
+	_ sandbox.Forker      = (*instance)(nil)
+)
+
+// body is a machine as its lifecycle sees it.
+type body struct{ *machine }
+
+var _ inside.Body = body{}
+
+// Stats implements inside.Body. The memory is what the sandbox costs the host, with
+// the monitor's own: how much of its limit the guest uses only the guest knows.
+func (b body) Stats(context.Context) (sandbox.Stats, error) {
+	if b.group == nil {
+		return sandbox.Stats{}, nil
+	}
+	stats, err := b.group.Stats()
+	stats.MemoryPeakBytes = nil // would be held against the limit, which is the guest's
+	stats.Processes = nil       // the monitor's own threads
+	return stats, err
+}
+
+// Kill implements inside.Body.
+func (b body) Kill() error { return b.process.kill() }
+
+// Wait implements inside.Body. A guest that has halted is of no use to anybody.
+func (b body) Wait() sandbox.Exit {
+	select {
+	case <-b.process.ended:
+		return b.unasked("its monitor ended")
+	case <-b.process.console.halted:
+	}
+	exit := b.unasked("its kernel halted")
+	if err := b.process.kill(); err != nil {
+		exit.Detail += ": " + err.Error()
+	}
+	<-b.process.ended
+	return exit
+}
+
+// settle is how long the end of a process may come after the end of its wires.
+const settle = 200 * time.Millisecond
+
+// unasked says how a machine ended that nobody asked to.
+func (m *machine) unasked(how string) sandbox.Exit {
+	if inside.OutOfMemory(m.group) {
+		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the monitor used more than its guest's memory and what it needs itself"}
+	}
+	select {
+	case <-m.process.ended:
+		if m.process.err != nil {
+			how += ": " + m.process.err.Error()
+		}
+	default:
+	}
+	return sandbox.Exit{Cause: sandbox.Crashed, Detail: how + m.said()}
+}
+
+// said is what the monitor and the guest's kernel had to say, as a part of a
+// sentence.
+func (m *machine) said() string {
+	text := ""
+	if said := m.process.messages.String(); said != "" {
+		text += "; " + m.engine.system.Name + " says: " + said
+	}
+	if said := m.process.console.String(); said != "" {
+		text += "; its console says: " + said
+	}
+	return text
+}
+
+// Release implements inside.Body.
+func (b body) Release(ctx context.Context) error { return b.release(ctx) }
+
+// release gives back everything that a machine holds, in whatever state.
+func (m *machine) release(ctx context.Context) error {
+	var err error
+	if m.process != nil {
+		err = m.process.kill()
+	}
+	if m.dialer != nil {
+		err = errors.Join(err, m.dialer.Close())
+	}
+	if m.monitor != nil {
+		m.monitor.Close()
+	}
+	if m.process != nil {
+		<-m.process.ended
+	}
+	if m.group != nil {
+		err = errors.Join(err, m.group.Kill(ctx), m.group.Remove(ctx)) // also what the monitor started
+	}
+	if m.home != nil {
+		err = errors.Join(err, m.home.close())
+	}
+	if err = errors.Join(err, m.disk.Close()); err != nil {
+		return fmt.Errorf("remove %s: %w", m.id, err)
+	}
+	return nil
+}
+
+// ending says that a machine is not found, rather than what failed because of it.
+func (m *machine) ending(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-m.process.ended:
+		return &sandbox.Error{Class: sandbox.NotFound, Op: m.engine.system.Name + ": " + m.id, Reason: "the sandbox has ended"}
+	default:
+		return err
+	}
+}

@@ -1,0 +1,73 @@
+package vmm
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"aether/guest/pid1"
+	"aether/sandbox"
+)
+
+// Pause implements sandbox.Pauser.
+func (i *instance) Pause(ctx context.Context) error {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	if err := i.expect(false); err != nil {
+		return err
+	}
+	if may := i.engine.system.MayPause; may != nil {
+		if err := may(i.engine.program.version); err != nil {
+			return err
+		}
+	}
+	if err := i.ending(i.monitor.Pause(ctx)); err != nil {
+		return err
+	}
+	i.paused = true
+	return nil
+}
+
+// Resume implements sandbox.Pauser.
+func (i *instance) Resume(ctx context.Context) error {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	if err := i.expect(true); err != nil {
+		return err
+	}
+	if err := i.ending(i.monitor.Resume(ctx)); err != nil {
+		return err
+	}
+	i.paused = false
+	return i.wake(ctx)
+}
+
+func (i *instance) expect(paused bool) error {
+	if err := i.Alive(); err != nil {
+		return err
+	}
+	if i.paused == paused {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Conflict, Op: i.engine.system.Name + ": " + i.ID(),
+		Reason: map[bool]string{true: "it is not paused", false: "it is paused"}[paused]}
+}
+
+// wakeTime bounds the waking of a machine, which has stood still.
+const wakeTime = 30 * time.Second
+
+// wake tells the guest what time it is, and something that no other copy of it
+// knows.
+func (m *machine) wake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, wakeTime)
+	defer cancel()
+	if err := m.dialer.await(ctx, m.process.over); err != nil {
+		return m.ending(err)
+	}
+	secret := make([]byte, 64)
+	_, _ = rand.Read(secret) // never fails
+	if err := pid1.AddEntropy(ctx, m.dialer.Dial, secret); err != nil {
+		return m.ending(err)
+	}
+	return m.ending(pid1.SetClock(ctx, m.dialer.Dial, time.Now()))
+}

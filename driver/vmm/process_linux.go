@@ -1,0 +1,132 @@
+package vmm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"aether/host/cgroup"
+	"aether/host/spawn"
+)
+
+// environment is all that monitors know of ours.
+var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+
+// process is a running monitor.
+type process struct {
+	cmd *exec.Cmd
+	// messages are what the monitor says of itself, and console what the guest's
+	// kernel says; monitors mix some of the former into the latter.
+	messages, console *tail
+
+	ended chan struct{} // closed when it is gone
+	err   error
+	over  chan struct{} // closed when nothing will come of the machine any more
+}
+
+// launch is how a monitor is started.
+type launch struct {
+	argv []string
+	// dir is where it works: a path that it need not be able to walk.
+	dir    string
+	user   *syscall.Credential // nil for our own
+	alone  bool                // without a network
+	attach cgroup.Attach
+}
+
+// parents starts processes on one thread that lives as long as the program: they
+// are killed when the thread that started them is gone.
+var parents = sync.OnceValues(func() (*spawn.Thread, error) {
+	return spawn.NewThread(func() error { return nil })
+})
+
+// start starts the monitor.
+func (l launch) start() (*process, error) {
+	groups, err := l.openGroups()
+	defer closeAll(groups)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{messages: &tail{}, console: newConsole(), ended: make(chan struct{}), over: make(chan struct{})}
+	p.cmd = l.command(groups)
+	p.cmd.Stdout, p.cmd.Stderr = p.console, p.messages
+	thread, err := parents()
+	if err != nil {
+		return nil, err
+	}
+	if err := thread.Do(p.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %s: %w", l.argv[0], err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	go func() {
+		defer close(p.over)
+		select {
+		case <-p.ended:
+		case <-p.console.halted:
+		}
+	}()
+	return p, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
+
+// openGroups opens the files by which a process enters groups of version 1 once
+// more: whoever wraps a descriptor in a file also closes it.
+func (l launch) openGroups() (files []*os.File, err error) {
+	for _, fd := range l.attach.Files {
+		file, err := os.OpenFile(descriptorPath(fd), os.O_WRONLY, 0)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+func (l launch) command(groups []*os.File) *exec.Cmd {
+	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: l.user}
+	if l.alone {
+		attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC
+	}
+	if l.attach.Into >= 0 {
+		attr.UseCgroupFD, attr.CgroupFD = true, l.attach.Into
+	}
+	argv := l.argv
+	if len(groups) > 0 {
+		argv = enterGroups(len(groups), argv)
+	}
+	return &exec.Cmd{Path: argv[0], Args: argv, Env: environment, Dir: l.dir, ExtraFiles: groups, SysProcAttr: attr,
+		WaitDelay: pipeTime} // a monitor that was taken over may leave its output to others
+}
+
+// enterGroups puts a shell before a program that enters groups of version 1,
+// which only the process itself can do in time. Their descriptors are the first.
+func enterGroups(count int, argv []string) []string {
+	const script = `for fd in $1; do eval "echo 0 >&$fd" && eval "exec $fd>&-" || exit 126; done; shift; exec "$@"`
+	var descriptors []string
+	for n := range count {
+		descriptors = append(descriptors, strconv.Itoa(3+n))
+	}
+	return append([]string{"/bin/sh", "-c", script, "sh", strings.Join(descriptors, " ")}, argv...)
+}
+
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}

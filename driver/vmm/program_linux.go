@@ -1,0 +1,117 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"aether/sandbox"
+)
+
+// program is a monitor on this host.
+type program struct {
+	path    string // absolute, and no link
+	version string
+}
+
+const (
+	// probeTime and openTime are how long a program may take to say its version: a
+	// probe has two seconds, and whoever wants a machine has more.
+	probeTime = 1500 * time.Millisecond
+	openTime  = 15 * time.Second
+	// pipeTime is how long what the program has started may keep its output.
+	pipeTime = 100 * time.Millisecond
+	// maxVersion bounds what it says.
+	maxVersion = 4 << 10
+)
+
+// findProgram finds the monitor and asks it what it is.
+func findProgram(ctx context.Context, system System, named string, patience time.Duration) (program, error) {
+	if named == "" {
+		named = system.Program
+	}
+	found, err := exec.LookPath(named)
+	if err == nil {
+		found, err = filepath.EvalSymlinks(found)
+	}
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
+	if err != nil {
+		return program{}, &sandbox.Error{Class: sandbox.Unavailable, Reason: named + " is not installed", Remedy: system.Remedy}
+	}
+	said, err := versionOf(ctx, found, patience)
+	if err != nil {
+		return program{}, &sandbox.Error{Class: sandbox.Unavailable, Reason: found + " does not run", Remedy: system.Remedy, Err: err}
+	}
+	version, err := system.Version(said)
+	return program{found, version}, err
+}
+
+// versions are what programs have said, by their files: drivers are asked often
+// whether they can run.
+var versions sync.Map
+
+// programFile is a program as it was when it was asked.
+type programFile struct {
+	path          string
+	device, inode uint64
+	size          int64
+	changed       syscall.Timespec
+}
+
+func versionOf(ctx context.Context, path string, patience time.Duration) (string, error) {
+	var stat syscall.Stat_t
+	if err := syscall.Stat(path, &stat); err != nil {
+		return "", err
+	}
+	key := programFile{path, uint64(stat.Dev), stat.Ino, stat.Size, stat.Ctim}
+	if said, ok := versions.Load(key); ok {
+		return said.(string), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	said, err := askVersion(ctx, path)
+	if err == nil {
+		versions.Store(key, said)
+	}
+	return said, err
+}
+
+// askVersion reads the beginning of what a program says to --version, whatever the
+// program is. Nothing that it started is left.
+func askVersion(ctx context.Context, path string) (string, error) {
+	said := &head{}
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Dir, cmd.Env, cmd.Stdout = "/", environment, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = pipeTime
+	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = killAll
+	err := cmd.Run()
+	if cmd.Process != nil {
+		if failed := killAll(); failed != nil && !errors.Is(failed, syscall.ESRCH) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return string(said.text), err
+}
+
+// head keeps the beginning of an output, and wants no more.
+type head struct{ text []byte }
+
+// Write implements io.Writer.
+func (h *head) Write(b []byte) (int, error) {
+	if len(h.text)+len(b) > maxVersion {
+		return 0, errors.New("it says more than its version")
+	}
+	h.text = append(h.text, b...)
+	return len(b), nil
+}

@@ -1,0 +1,144 @@
+package vmm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aether/sandbox"
+)
+
+// maxManifest bounds what is read of a snapshot's description.
+const maxManifest = 64 << 10
+
+// RestoreFidelity implements sandbox.Restorer.
+func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
+
+// Restore implements sandbox.Restorer.
+func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
+	i, err := d.restore(ctx, dir, spec)
+	if err != nil {
+		return nil, fmt.Errorf("%s: restore: %w", d.system.Name, err)
+	}
+	return i, nil
+}
+
+func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if spec.Image != "" {
+		return nil, sandbox.Invalidf("image", "a snapshot has its own")
+	}
+	e, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Limits, err = e.fit(m, spec.Limits); err != nil {
+		return nil, err
+	}
+	if err := e.accepts(spec); err != nil {
+		return nil, err
+	}
+	return e.restore(ctx, dir, spec, m)
+}
+
+func readManifest(dir string) (m manifest, err error) {
+	file, err := os.Open(filepath.Join(dir, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, &sandbox.Error{Class: sandbox.NotFound, Reason: "there is no snapshot in " + dir}
+	}
+	if err != nil {
+		return m, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxManifest))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil || m.Version != manifestVersion || m.Hardware.CPUs < 1 || m.Hardware.MemoryMiB < 1 {
+		return m, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: "it was not made by this driver", Err: err}
+	}
+	return m, nil
+}
+
+// fit gives the limits of a machine that goes on from a snapshot: those that the
+// guest itself holds are as they were.
+func (e *engine) fit(m manifest, asked sandbox.Limits) (sandbox.Limits, error) {
+	if m.System != e.system.Name {
+		return asked, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: fmt.Sprintf("it was made by %.40q", m.System)}
+	}
+	limits := m.Limits
+	if asked.CPUs > 0 {
+		limits.CPUs = asked.CPUs
+	}
+	for _, l := range []struct {
+		field      string
+		asked, has int64
+	}{
+		{"limits.memory", asked.MemoryBytes / mebibyte, m.Hardware.MemoryMiB},
+		{"limits.processes", asked.Processes, m.Limits.Processes},
+		{"limits.disk", asked.DiskBytes, m.Limits.DiskBytes},
+		{"limits.cpus", int64(processors(limits.CPUs)), int64(m.Hardware.CPUs)},
+	} {
+		if l.asked > 0 && l.asked != l.has {
+			return limits, &sandbox.Error{Class: sandbox.Unsupported, Field: l.field,
+				Reason: fmt.Sprintf("a machine cannot change from %d to %d", l.has, l.asked), Remedy: "leave it out"}
+		}
+	}
+	return limits, nil
+}
+
+// restore makes a machine out of the state in dir.
+func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, from manifest) (*instance, error) {
+	disk, err := os.Open(filepath.Join(dir, diskFile))
+	if err != nil {
+		return nil, err
+	}
+	m := e.newMachine(spec, from.Hardware, disk)
+	i, err := m.start(ctx, func() error { return m.shareSaved(dir) }, func(ctx context.Context) error {
+		if err := m.monitor.Load(ctx); err != nil {
+			return releases(from.Release, e.program.version, err)
+		}
+		// It has them open or in memory. What it saves later must be files of its
+		// own: others go on from these.
+		return drop(m.home.saved, e.system.SavedFiles...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.wake(ctx); err != nil {
+		return nil, errors.Join(err, i.Destroy(ctx))
+	}
+	return i, nil
+}
+
+func (m *machine) shareSaved(dir string) error {
+	for _, name := range m.engine.system.SavedFiles {
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(m.home.share(file, filepath.Join(Saved, name)), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releases adds what most likely is the matter.
+func releases(made, now string, err error) error {
+	if made == now {
+		return err
+	}
+	return fmt.Errorf("it was made with release %.40q, and this is %s: %w", made, now, err)
+}

@@ -1,0 +1,109 @@
+package vmm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aether/guest/inside"
+	"aether/sandbox"
+)
+
+// Files of a snapshot, beside those that the monitor makes.
+const (
+	diskFile     = "disk"
+	manifestFile = "manifest.json"
+)
+
+// manifest is what a machine must be like to go on from a snapshot.
+type manifest struct {
+	Version int `json:"version"`
+	// System wrote the state. Whether another release of it reads that, it knows
+	// best itself.
+	System   string   `json:"system"`
+	Release  string   `json:"release"`
+	Hardware Hardware `json:"hardware"`
+	// Limits are held inside the guest, which the snapshot is of.
+	Limits sandbox.Limits `json:"limits,omitzero"`
+}
+
+const manifestVersion = 1
+
+func (e *engine) manifest(hw Hardware, limits sandbox.Limits) manifest {
+	return manifest{Version: manifestVersion, System: e.system.Name, Release: e.program.version, Hardware: hw, Limits: limits}
+}
+
+// SnapshotFidelity implements sandbox.Snapshotter.
+func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
+
+// Snapshot implements sandbox.Snapshotter. The machine stands still meanwhile.
+func (i *instance) Snapshot(ctx context.Context, dir string) error {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	if err := i.Alive(); err != nil {
+		return err
+	}
+	if err := i.snapshot(ctx, dir); err != nil {
+		return errors.Join(fmt.Errorf("%s: snapshot %s: %w", i.engine.system.Name, i.ID(), i.ending(err)), i.engine.clear(dir))
+	}
+	return nil
+}
+
+func (m *machine) snapshot(ctx context.Context, dir string) error {
+	if !m.paused {
+		if err := m.monitor.Pause(ctx); err != nil {
+			return err
+		}
+	}
+	err := m.save(ctx, dir)
+	if m.engine.system.CutsOff {
+		m.dialer.cut()
+	}
+	if m.paused {
+		return err
+	}
+	// Whatever became of the caller: the sandbox goes on.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+	defer cancel()
+	err = errors.Join(err, m.monitor.Resume(ctx))
+	if err == nil {
+		err = m.wake(ctx)
+	}
+	return err
+}
+
+func (m *machine) save(ctx context.Context, dir string) (err error) {
+	files := m.engine.system.SavedFiles
+	if err := m.monitor.Save(ctx); err != nil {
+		return errors.Join(err, drop(m.home.saved, files...))
+	}
+	for _, name := range files {
+		if err := m.home.take(name, filepath.Join(dir, name)); err != nil {
+			return errors.Join(err, drop(m.home.saved, files...))
+		}
+	}
+	// The store lets go of a disk when its image changes.
+	if err := linkOrCopy(m.disk, filepath.Join(dir, diskFile), within(m.home.root, Disk)); err != nil {
+		return err
+	}
+	text, err := json.Marshal(m.engine.manifest(m.hardware, m.spec.Limits))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, manifestFile), text, 0o600)
+}
+
+// clear removes what a snapshot that failed has left.
+func (e *engine) clear(dir string) error {
+	var err error
+	for _, name := range append([]string{diskFile, manifestFile}, e.system.SavedFiles...) {
+		if removed := os.Remove(filepath.Join(dir, name)); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	return err
+}

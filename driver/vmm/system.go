@@ -1,0 +1,84 @@
+package vmm
+
+import (
+	"context"
+	"net"
+
+	"aether/sandbox"
+)
+
+// Names in a machine's directory, in which its monitor works.
+const (
+	Kernel    = "kernel"    // an uncompressed ELF file, there for Boot
+	Initramfs = "initramfs" // there for Boot
+	Disk      = "disk"      // the root file system, read-only
+	Socket    = "api"       // the monitor listens here
+	Vsock     = "vsock"     // the monitor's end of the guest's vsock
+	Saved     = "saved"     // the directory of a machine's state, for Save and Load
+)
+
+// GuestCID is the number of every machine on its own vsock.
+const GuestCID = 3
+
+// System is one monitor.
+type System struct {
+	// Name is the canonical name, and Program that of its file.
+	Name, Program string
+	// Remedy is how one comes by the program.
+	Remedy string
+	// Version reads what the program says when it is asked for its version.
+	// Errors: Unavailable for another program, and for a version that is too old.
+	Version func(said string) (string, error)
+	// Modules are what the init of a machine needs of the kernel's.
+	Modules []string
+	// Words are the kernel's command line.
+	Words string
+	// MostCPUs is how many processors a machine can have.
+	MostCPUs int
+	// SavedFiles are the files in Saved that Save makes and Load needs.
+	SavedFiles []string
+	// CutsOff says that Save ends the connections to the guest that are open.
+	CutsOff bool
+	// Arguments are those of the program, which listens on Socket.
+	Arguments []string
+	// Jail, if set, finds a program that confines this one better than a driver
+	// can; nil if there is none, and then missing says what it costs.
+	Jail func(program string) (jail Jail, missing *sandbox.Gap)
+	// Monitor speaks to the program over connections to Socket.
+	Monitor func(dial Dial) Monitor
+	// MayPause, if set, says why machines of this version cannot be paused.
+	MayPause func(version string) error
+}
+
+// Dial makes a connection.
+type Dial func(context.Context) (net.Conn, error)
+
+// Jail starts a monitor in a root directory of its own, as a user, below base.
+type Jail interface {
+	// Root is where the monitor's directory will be.
+	Root(base string) string
+	// Command is the command line that becomes the monitor.
+	Command(base string, user, group uint32, arguments []string) []string
+}
+
+// Hardware is what a machine has of processors and memory.
+type Hardware struct {
+	MemoryMiB int64 `json:"memory_mib"`
+	CPUs      int   `json:"cpus"`
+}
+
+// Monitor tells one process what to do. Only one call is made at a time.
+type Monitor interface {
+	// Hello says that the process is what it should be.
+	Hello(context.Context) error
+	// Boot makes the machine and starts it.
+	Boot(context.Context, Hardware, string) error
+	Pause(context.Context) error
+	Resume(context.Context) error
+	// Save writes the state of a paused machine.
+	Save(context.Context) error
+	// Load makes the machine out of a state and lets it go on.
+	Load(context.Context) error
+	// Close gives up the connections.
+	Close()
+}
