@@ -1,16 +1,16 @@
 package image
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"aether/host/again"
 )
 
 const secret = "TOPSECRET"
@@ -233,20 +233,5 @@ func BenchmarkResolveHost(b *testing.B) {
 
 // TestAsOrdinaryUser runs this package's tests once more without privilege.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
-	// Not t.TempDir, whose parent only its owner can enter.
-	dir, err := os.MkdirTemp("", "image")
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	check(t, os.Chown(dir, 65534, 65534))
-	child := exec.Command("/proc/self/exe", "-test.v", "-test.skip", "Registry|Download")
-	child.Dir = "/"
-	child.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := child.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileLayers")) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	again.AsOrdinaryUser(t, []string{"-test.skip=Registry|Download|^TestAsOrdinaryUser$"})
 }

@@ -30,6 +30,8 @@ type Context struct {
 	turn    chan struct{} // held by the call under way
 	signals sync.Mutex    // held while a signal is on its way
 	current atomic.Pointer[call]
+	// interrupted says that a call was, and that no code was run since.
+	interrupted atomic.Bool
 
 	between between
 

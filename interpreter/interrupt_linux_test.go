@@ -28,7 +28,7 @@ var endless = []struct {
 	{interpreter.Python, "display", "print('go')\nwhile True: display('v' * 10000)", "KeyboardInterrupt", "x", "1"},
 	{interpreter.Node, "loop", "console.log('go'); for (;;);", "Interrupt", "x", "1"},
 	{interpreter.Node, "await", "console.log('go'); await new Promise(r => setTimeout(r, 600000))", "Interrupt", "x", "1"},
-	{interpreter.Node, "child", "console.log('go'); require('child_process').execSync('sleep 600')", "Interrupt", "x", "1"},
+	{interpreter.Node, "child", "require('child_process').execSync('echo go; exec sleep 600', { stdio: 'inherit' })", "Interrupt", "x", "1"},
 	{interpreter.Bash, "child", "sh -c 'echo go; exec sleep 600'; echo not here", "Interrupt", "echo $x", "1\n"},
 	{interpreter.Bash, "loop", "echo go; while :; do :; done", "Interrupt", "echo $x", "1\n"},
 	{interpreter.Bash, "pipe", "sleep 600 | sh -c 'echo go; exec cat'", "Interrupt", "echo $x", "1\n"},
@@ -163,10 +163,17 @@ func TestInterruptOfNothing(t *testing.T) {
 
 // TestInterruptsNeverReachTheNextCall interrupts calls that end at that moment.
 func TestInterruptsNeverReachTheNextCall(t *testing.T) {
-	for language, code := range map[interpreter.Language]string{
-		interpreter.Python: "import time; time.sleep(0.02)", interpreter.Node: "await new Promise(r => setTimeout(r, 40))", interpreter.Bash: "sleep 0.01",
+	for _, e := range []struct {
+		language   interpreter.Language
+		name, code string
+	}{
+		{interpreter.Python, "sleep", "import time; time.sleep(0.02)"},
+		{interpreter.Node, "await", "await new Promise(r => setTimeout(r, 40))"},
+		{interpreter.Node, "loop", "for (const end = Date.now() + 40; Date.now() < end;);"},
+		{interpreter.Bash, "child", "sleep 0.01"},
 	} {
-		t.Run(string(language), func(t *testing.T) {
+		language, code := e.language, e.code
+		t.Run(string(language)+" "+e.name, func(t *testing.T) {
 			c := start(t, language)
 			do(t, c, set(language))
 			for range 10 {

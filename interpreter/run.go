@@ -56,10 +56,19 @@ func (c *Context) do(ctx context.Context, r request) (Result, error) {
 		c.current.Store(nil)
 		close(call.over)
 	}()
-	go c.send(c.program + c.handle.Language.request(r.op, call.nonce, r.payload))
+	go c.send(c.program + c.handle.Language.request(c.wording(r.op), call.nonce, r.payload))
 	c.program = ""
 	w := &waiting{Context: c, call: call, collector: collector{handler: r.handler, limits: c.limits}, request: r}
 	return w.run(ctx, op)
+}
+
+// wording is how an interpreter is asked to run code after it was interrupted: node
+// would keep an interrupt that came as its call ended for the next.
+func (c *Context) wording(op string) string {
+	if op == "run" && c.interrupted.Swap(false) && c.handle.Language == Node {
+		return "settle"
+	}
+	return op
 }
 
 // acquire waits for the turn.

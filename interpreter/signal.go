@@ -41,18 +41,49 @@ func (c *Context) interruptCall(ctx context.Context, call *call) error {
 	if c.current.Load() != call {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, signalWait)
-	defer cancel()
+	c.interrupted.Store(true)
+	if c.handle.Language == Node {
+		if err := c.interruptAlone(ctx, call); err != nil {
+			return err
+		}
+	}
 	if c.signalGroup(ctx, syscall.SIGINT) {
 		return nil
 	}
-	return c.running.Signal(ctx, syscall.SIGINT)
+	return c.signalAlone(ctx, syscall.SIGINT)
+}
+
+// headStart is how long node has to end the call before its children do.
+const headStart = 50 * time.Millisecond
+
+// interruptAlone interrupts node before its children. When it learns of the end of
+// one that it waits for, it must know that it was interrupted: it has a thread
+// notice that, and if that thread is late, the call has ended as if by itself, or
+// is cut where V8 cannot bear it.
+func (c *Context) interruptAlone(ctx context.Context, call *call) error {
+	if err := c.signalAlone(ctx, syscall.SIGINT); err != nil {
+		return err
+	}
+	select {
+	case <-call.over:
+	case <-time.After(headStart):
+	}
+	return nil
+}
+
+// signalAlone signals the interpreter and nobody else.
+func (c *Context) signalAlone(ctx context.Context, sig syscall.Signal) error {
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	return c.running.Signal(ctx, sig)
 }
 
 // signalGroup signals everything in the interpreter's process group, which the
 // guest service cannot do: a foreground child would not learn of an interrupt. It
 // says whether it could; a sandbox that is at its limits cannot start a command.
 func (c *Context) signalGroup(ctx context.Context, sig syscall.Signal) bool {
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
 	path, args := c.handle.Language.signaller(c.handle.PID, int(sig))
 	running, err := c.client.Start(ctx, guest.Cmd{Path: path, Args: args, Env: c.handle.env()})
 	if err != nil {
@@ -71,9 +102,8 @@ func (h Handle) env() map[string]string {
 
 // kill ends the interpreter at once, and then what it left in its group.
 func (c *Context) kill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), signalWait)
-	defer cancel()
-	err := c.running.Signal(ctx, syscall.SIGKILL)
+	ctx := context.Background()
+	err := c.signalAlone(ctx, syscall.SIGKILL)
 	if sandbox.ClassOf(err) == sandbox.NotFound {
 		c.lose()
 		err = nil

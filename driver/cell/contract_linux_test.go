@@ -261,7 +261,7 @@ func TestWaitByMany(t *testing.T) {
 }
 
 func TestLifetimeExpires(t *testing.T) {
-	const life = 100 * time.Millisecond
+	const life = time.Second
 	began := time.Now()
 	instance := newCell(t, sandbox.Spec{Timeouts: sandbox.Timeouts{Lifetime: life}})
 	running := start(t, instance, "sleep 1000")

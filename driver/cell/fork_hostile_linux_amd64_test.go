@@ -17,7 +17,7 @@ import (
 )
 
 // promptly is how long a fork of whatever source may take, or its refusal.
-const promptly = 6 * time.Second
+const promptly = 20 * time.Second
 
 // TestForkOfHostile forks programs that make it hard. Each fork is either right
 // or refused, and the source goes on.

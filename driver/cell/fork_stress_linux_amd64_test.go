@@ -305,7 +305,7 @@ func TestForksInTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	warm(t, driver, standing(ahead+1)+2) // the source, Python and its twin
+	warm(t, driver, standing(ahead)+3) // PID 1 of the source, Python and its twin
 	before := takeCensus(t, runDir)
 	most, enough := 10_000, 8*time.Second
 	if raceEnabled || testing.Short() {
@@ -330,8 +330,8 @@ func TestForksAtOnce(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	destroy(t, fork(t, source, 1)[0])    // something of it is kept for the next
-	warm(t, driver, standing(ahead+1)+2) // the source, Python and its twin
+	destroy(t, fork(t, source, 1)[0])  // something of it is kept for the next
+	warm(t, driver, standing(ahead)+3) // PID 1 of the source, Python and its twin
 	before := takeCensus(t, runDir)
 	var callers sync.WaitGroup
 	for n := range few(200) {

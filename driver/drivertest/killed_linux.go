@@ -44,13 +44,14 @@ func (c Config) killed(t *testing.T) {
 	c.makeImage(t)
 	seed := rand.Uint64()
 	moments := rand.New(rand.NewPCG(seed, 0))
-	first, latest := 600+moments.IntN(300), c.within(300*time.Millisecond)
+	rounds, latest := max(c.few(10), 3), c.within(300*time.Millisecond)
+	first := freeMarks(t, 600, 900, rounds)
 	mounts, held, alive := lined(t, "/proc/self/mountinfo"), c.held(t), 0
 	var all []victim
-	for n := range max(c.few(10), 3) {
+	for n := range rounds {
 		v := victim{mark: strconv.Itoa(first + n), dir: t.TempDir(), after: time.Duration(moments.Int64N(int64(latest)))}
 		if n == 0 {
-			v.after = latest // one of them surely has sandboxes
+			v.after, v.surely = latest, true
 		}
 		if v.die(t, c) > 0 {
 			alive++
@@ -123,6 +124,8 @@ type victim struct {
 	mark  string // what its processes are known by
 	dir   string
 	after time.Duration
+	// surely has it live on until it has sandboxes: some host is slow.
+	surely bool
 }
 
 // die lets the program live its time and says how many children it had, or what
@@ -137,7 +140,10 @@ func (v victim) die(t *testing.T, c Config) (children int) {
 	}
 	before := c.held(t)
 	time.Sleep(v.after)
-	children = len(descendants(t, cmd.Process.Pid)) + len(newIn(before, c.held(t)))
+	c.eventually(20*time.Second, func() bool {
+		children = len(descendants(t, cmd.Process.Pid)) + len(newIn(before, c.held(t)))
+		return children > 0 || !v.surely
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}

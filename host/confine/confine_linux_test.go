@@ -144,3 +144,35 @@ func TestCell(t *testing.T) {
 		t.Errorf("exit code %d, not 3", code)
 	}
 }
+
+// TestCloseWaitsForCommands closes a host while a command is on its way in.
+func TestCloseWaitsForCommands(t *testing.T) {
+	h, err := Open(Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := h.Prepare(hostTree(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	cell := bootFrom(t, base, Config{Hostname: "cell", Upper: 16 << 20, Group: noGroup})
+	first, ended := make(chan struct{}), make(chan error)
+	go func() {
+		for n := 0; ; n++ {
+			p, _, err := cell.Exec(Command{Path: "/bin/true", Args: []string{"true"}, Dir: "/", UID: UserID, GID: UserID, Group: noGroup})
+			if err != nil {
+				ended <- err
+				return
+			}
+			if p.Wait(); n == 0 {
+				close(first)
+			}
+		}
+	}()
+	<-first
+	h.Close()
+	if err := <-ended; err == nil {
+		t.Error("a command was started in a cell that had ended")
+	}
+}

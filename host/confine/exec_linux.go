@@ -7,6 +7,7 @@ import (
 
 	"aether/host/cgroup"
 	"aether/host/spawn"
+	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +38,11 @@ func (c Command) size() int {
 func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 	if _, _, err := c.host.Identity.ToHost(command.UID, command.GID); err != nil {
 		return nil, 0, err
+	}
+	c.host.inUse.RLock()
+	defer c.host.inUse.RUnlock()
+	if c.host.closed {
+		return nil, 0, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: exec", Reason: "the cell has ended"}
 	}
 	if p, inside, err = c.execSoon(command); err != nil {
 		return nil, 0, fmt.Errorf("confine: exec: %w", err)

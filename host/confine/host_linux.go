@@ -37,6 +37,11 @@ type Host struct {
 	// new user namespace's maps, locked for writing) and what needs it not to be
 	// (entering a cell, for reading).
 	one sync.RWMutex
+
+	// inUse is held by those who use the files, for Close to wait for them: a
+	// command may be on its way into a cell that ends.
+	inUse  sync.RWMutex
+	closed bool
 }
 
 // spoiler is a script of which a test has steps fail.
@@ -119,6 +124,9 @@ func (h *Host) Close() {
 	for _, t := range h.threads {
 		t.Close()
 	}
+	h.inUse.Lock()
+	defer h.inUse.Unlock()
+	h.closed = true
 	for _, f := range []*os.File{h.null, h.self, h.uts, h.userns} {
 		if f != nil {
 			f.Close()

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aether/host/again"
 )
 
 // mountEnv makes the test binary mount an overlay and print what it shows.
@@ -87,25 +89,7 @@ func mountAndList(t *testing.T, dir string) string {
 
 // TestAsOrdinaryUser runs this package's tests once more without privilege.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
-	// Not t.TempDir, whose parent only its owner can enter.
-	dir, err := os.MkdirTemp("", "layerfs")
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	check(t, os.Chown(dir, 65534, 65534))
-	child := exec.Command("/proc/self/exe", "-test.v")
-	child.Dir = "/"
-	child.Env = append(os.Environ(), "TMPDIR="+dir)
-	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := child.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if !bytes.Contains(out, []byte("--- PASS: TestOverlayHonoursWhiteouts")) {
-		t.Logf("the overlay was not mounted without privilege:\n%s", out)
-	}
+	again.AsOrdinaryUser(t, []string{"-test.skip=^TestAsOrdinaryUser$"})
 }
 
 func TestSetKeepsAndDrops(t *testing.T) {

@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -237,6 +238,22 @@ func TestAStoppedChildIsAbandoned(t *testing.T) {
 	if _, err := startAndAwait(t, s, 0); !errors.Is(err, ErrAbandoned) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestASlowChildIsWaitedFor: a busy host stops nobody.
+func TestASlowChildIsWaitedFor(t *testing.T) {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 50 * time.Millisecond
+	s := newScript(t)
+	time, mem := s.Bytes(16)
+	binary.NativeEndian.PutUint64(mem[8:], 150e6) // nanoseconds
+	s.Call(unix.SYS_NANOSLEEP, time, 0)
+	execute(s, "/bin/true")
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
 }
 
 func TestBranchFailureIsReported(t *testing.T) {

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -73,13 +74,16 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 // by failing, and gives the process or the failure. No child is left by a
 // failure.
 //
-// A child that takes too long is killed: in the namespaces that it enters others
-// may be able to stop it.
+// A child that is stopped or takes too long is killed: in the namespaces that it
+// enters others may be able to stop it.
 func (s Started) Await() (*Process, error) {
 	word := &s.script.control().phase
-	if !futexAwaitZero(word, patience) {
-		s.abandon()
-		futexAwaitZero(word, 0)
+	for n := 1; !futexAwaitZero(word, patience); n++ {
+		if n == slowest || s.stopped() {
+			s.abandon()
+			futexAwaitZero(word, 0)
+			break
+		}
 	}
 	if s.script.branched == nil {
 		return s.Process().unlessFailed(s.script)
@@ -118,8 +122,23 @@ func (s Started) Done() error {
 	return nil
 }
 
-// patience is how long a child may take to execute its program; tests shorten it.
+// patience is how long a child may be stopped before it executes its program; tests
+// shorten it. One that only is slow, for the host or its disk is busy, has that
+// slowest times over.
 var patience = 2 * time.Second
+
+const slowest = 10
+
+// stopped says whether the child was stopped, or is gone from sight.
+func (s Started) stopped() bool {
+	pid := s.pid
+	if branched := atomic.LoadInt32(&s.script.control().branchPid); branched > 0 {
+		pid = int(branched)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	end := bytes.LastIndexByte(text, ')')
+	return err != nil || end < 0 || bytes.HasPrefix(bytes.ToLower(text[end:]), []byte(") t"))
+}
 
 // ErrAbandoned is the failure of a child that took too long.
 var ErrAbandoned = errors.New("the process was stopped or held up before it could start its program")

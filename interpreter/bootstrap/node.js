@@ -15,6 +15,7 @@ const { inspect } = util;
 const { stringify, parse } = JSON;
 const { from, concat, alloc, isBuffer } = Buffer;
 const immediate = setImmediate;
+const { now } = Date;
 const { wait } = Atomics;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 const activeResources = process.getActiveResourcesInfo && process.getActiveResourcesInfo.bind(process);
@@ -198,7 +199,7 @@ function evaluate(code) {
     interrupt = (why) => reject(why || interrupted());
     const work = () => session.post('Runtime.evaluate', { expression: code, replMode: true, userGesture: false }, (failure, answer) => {
       if (failure) reject(new Error(failure.message));
-      else if (answer.exceptionDetails) reject(real(answer.exceptionDetails.exception));
+      else if (answer.exceptionDetails) reject(byInterrupt(real(answer.exceptionDetails.exception)));
       else resolve(real(answer.result));
     });
     Object.defineProperty(globalThis, Symbol.for('aether.enter'), { value: work, configurable: true });
@@ -215,6 +216,30 @@ function interrupted() {
   failure.name = 'Interrupt';
   failure.stack = 'Interrupt: the call was interrupted';
   return failure;
+}
+
+// byInterrupt gives the failure of a call. An interrupt goes to its children too,
+// and that one ended by it may be known before this process has taken its own.
+function byInterrupt(failure) {
+  try {
+    return failure.signal === 'SIGINT' ? interrupted() : failure;
+  } catch (again) {
+    return failure; // it has no signal
+  }
+}
+
+// settle takes an interrupt that came as the code of a call ended: Node keeps it
+// for the next code that can be interrupted.
+const threshold = new vm.Script(`globalThis[Symbol.for('aether.linger')]()`, { filename: 'aether:threshold' });
+
+function settle() {
+  const linger = () => { for (const end = now() + 50; now() < end;) wait(pause, 0, 0, 1); };
+  Object.defineProperty(globalThis, Symbol.for('aether.linger'), { value: linger, configurable: true });
+  try {
+    threshold.runInThisContext({ breakOnSigint: true, displayErrors: false });
+  } catch (failure) {
+    if (failure.code !== 'ERR_SCRIPT_EXECUTION_INTERRUPTED') throw failure;
+  }
 }
 
 // real gives the value that the inspector describes.
@@ -324,10 +349,11 @@ async function answer(work, payload) {
 }
 
 async function serve() {
-  const works = { run, reseed, sync() {} };
+  const works = { run, settle: run, reseed, sync() {} };
   for (;;) {
     const next = await receive();
     if (!next) break;
+    if (next.operation === 'settle') settle();
     await turn(); // an interrupt that came too late is not for this call
     nonce = next.mark;
     await answer(works[next.operation], next.payload);
