@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"aether/image"
 	"aether/image/disk"
@@ -26,6 +27,7 @@ const (
 	kernelRoot  = labDir + "/kernel"
 	imageDir    = labDir + "/image"
 	configFile  = "/lab.json"
+	binaryDir   = "/usr/local/bin"
 )
 
 // labModules are what the lab's kernel needs for its disk, and for machines.
@@ -132,8 +134,8 @@ func (l *lab) makeDisk(ctx context.Context) error {
 	if err := excerpt.Make(small, excerpt.Shell, nil); err != nil {
 		return err
 	}
-	if l.binary != "" {
-		if err := copyProgram(l.binary, filepath.Join(l.root(), "usr/local/bin", filepath.Base(l.binary))); err != nil {
+	for _, program := range l.binaries() {
+		if err := copyProgram(program, filepath.Join(l.root(), binaryDir, filepath.Base(program))); err != nil {
 			return err
 		}
 	}
@@ -147,6 +149,21 @@ func (l *lab) makeDisk(ctx context.Context) error {
 		{Source: small, Target: imageDir},
 	}})
 	return err
+}
+
+// binaries are the program that was handed in, and what its release has beside it.
+func (l *lab) binaries() []string {
+	if l.binary == "" {
+		return nil
+	}
+	list := []string{l.binary}
+	if name := companion[l.driver]; name != "" {
+		beside := filepath.Join(filepath.Dir(l.binary), strings.Replace(filepath.Base(l.binary), l.driver, name, 1))
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && beside != l.binary {
+			list = append(list, beside)
+		}
+	}
+	return list
 }
 
 func copyProgram(from, to string) error {
@@ -188,7 +205,10 @@ func (l *lab) config(modules []string) config {
 		"AETHER_GUEST=" + guestPath,
 		"AETHER_KERNEL=" + kernelRoot + "/boot/" + filepath.Base(l.kernel.Image),
 		"AETHER_TEST_IMAGE=" + imageDir,
-		"AETHER_TEST_PACE=100",
+		"AETHER_TEST_PACE=40",
+	}
+	if l.binary != "" {
+		c.Env = append(c.Env, "AETHER_TEST_BINARY="+filepath.Join(binaryDir, filepath.Base(l.binary)))
 	}
 	return c
 }

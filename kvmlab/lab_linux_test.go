@@ -72,3 +72,32 @@ func TestPackagesAreNamesOfFolders(t *testing.T) {
 		}
 	}
 }
+
+// What a release has beside a program goes to the lab with it.
+func TestBinaries(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"firecracker-v1", "jailer-v1", "firecracker", "cloud-hypervisor"} {
+		if err := os.WriteFile(path(name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		driver, binary string
+		want           []string
+	}{
+		{"firecracker", path("firecracker-v1"), []string{path("firecracker-v1"), path("jailer-v1")}},
+		{"firecracker", path("firecracker"), []string{path("firecracker")}},
+		{"cloud-hypervisor", path("cloud-hypervisor"), []string{path("cloud-hypervisor")}},
+		{"firecracker", "", nil},
+	} {
+		l := &lab{options: options{driver: c.driver, binary: c.binary}}
+		if got := l.binaries(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.binary, got, c.want)
+		}
+		handed := slices.ContainsFunc(l.config(nil).Env, func(s string) bool { return strings.HasPrefix(s, "AETHER_TEST_BINARY=") })
+		if handed != (c.binary != "") {
+			t.Errorf("%s: the tests know of it is %v", c.binary, handed)
+		}
+	}
+}

@@ -39,9 +39,11 @@ type options struct {
 	limit  time.Duration
 }
 
-// packages are the folders of the drivers that need KVM, by canonical name.
+// packages are the folders of the drivers that need KVM, by canonical name; vmm is
+// what some of them share, with a monitor of its own.
 var packages = map[string]string{
 	"qemu-kvm":         "qemu",
+	"vmm":              "vmm",
 	"firecracker":      "firecracker",
 	"cloud-hypervisor": "cloudhypervisor",
 	"aethervm":         "aethervm",
@@ -50,10 +52,13 @@ var packages = map[string]string{
 
 // programs are what drivers run that distributions package; the others' are
 // handed in.
-var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}}
+var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"qemu-system-x86_64"}}
 
 // firmware is what such programs open at run time.
-var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}}
+var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}
+
+// companion is a program that a release has beside another, by a name like its.
+var companion = map[string]string{"firecracker": "jailer"}
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options

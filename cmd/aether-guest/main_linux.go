@@ -40,6 +40,7 @@ func parse(args []string, stderr io.Writer) (config pid1.Config, err error) {
 	flags.StringVar(&config.Channel, "channel", "stdio", "how the host reaches this process: stdio, unix:/path, virtio:NAME or vsock:PORT")
 	flags.StringVar(&config.User, "user", "", "who runs commands that name nobody (root)")
 	flags.StringVar(&config.WorkDir, "workdir", "", "where commands start that name no directory (the user's home)")
+	flags.Int64Var(&config.GuardedMemory, "guarded-memory", 0, "how many `bytes` all commands may use, where the kernel kills nobody for it")
 	flags.Func("config", "a `file` with the configuration as JSON; flags after it win", func(name string) error {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -68,5 +68,5 @@ func clockRate() int {
 // Info implements sandbox.Driver. Whether KVM works is tried at the first call,
 // which takes some milliseconds, and two seconds on a host whose KVM hangs.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: d.accel().boundary}
+	return sandbox.Info{Name: Name, Boundary: d.accel().boundary, Verbs: verbs}
 }

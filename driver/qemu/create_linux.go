@@ -3,7 +3,6 @@ package qemu
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,14 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"aether/driver/qemu/qmp"
-	"aether/guest/channel"
-	"aether/guest/inside"
 	"aether/guest/pid1"
 	"aether/host/cgroup"
-	"aether/host/memfd"
 	"aether/image"
-	"aether/image/initramfs"
 	"aether/sandbox"
 )
 
@@ -108,24 +102,26 @@ func hardwareFor(l sandbox.Limits) hardwareOf {
 	return hardwareOf{MemoryMiB: memory / mebibyte, CPUs: processors(l.CPUs)}
 }
 
-// create boots a machine from a disk.
+// create starts a machine with a disk: from a template, unless none is wanted or
+// the kernel does not go with one.
 func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
-	kernel, guest, err := e.bootable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer kernel.Close()
 	disk, err := e.disks.Ensure(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	m := e.newMachine(spec, hardwareFor(spec.Limits), disk)
-	archive, err := m.archive(guest, root.Config)
+	if e.opts.Cold {
+		return m.boot(ctx, root.Config)
+	}
+	t, err := e.template(ctx, m.hardware)
+	if errors.Is(err, errDiskBuiltIn) {
+		return m.boot(ctx, root.Config)
+	}
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
-	defer archive.Close()
-	return m.start(ctx, launch{kernel: kernel, initramfs: archive}, nil)
+	defer t.close()
+	return m.follow(ctx, t, root.Config)
 }
 
 func (e *engine) newMachine(spec sandbox.Spec, hw hardwareOf, disk *os.File) *machine {
@@ -136,22 +132,26 @@ func (e *engine) newMachine(spec sandbox.Spec, hw hardwareOf, disk *os.File) *ma
 	return m
 }
 
-// archive is what the kernel unpacks: what all machines share, and then what is
-// this one's own.
-func (m *machine) archive(guest *initramfs.Guest, image image.Config) (*os.File, error) {
-	text, err := json.Marshal(m.config(guest.Modules, image))
+// boot starts the machine from its kernel.
+func (m *machine) boot(ctx context.Context, image image.Config) (*instance, error) {
+	b, err := m.engine.bootable()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.disk.Close())
 	}
-	own, err := initramfs.Config("aether.json", text)
+	guest, err := m.engine.boots.get(ctx, b)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.disk.Close())
 	}
-	return memfd.Create("initramfs", guest.Archive, own)
+	l, err := m.engine.bootLaunch(ctx, b, guest, m.config(guest.Modules, image))
+	if err != nil {
+		return nil, errors.Join(err, m.disk.Close())
+	}
+	defer l.closeBoot()
+	return m.start(ctx, beginning{launch: l})
 }
 
 func (m *machine) config(modules []string, image image.Config) pid1.Config {
-	c := pid1.Config{Channel: "virtio:" + portName, User: image.User, WorkDir: image.WorkDir, Env: maps.Clone(image.Env), Limits: m.spec.Limits}
+	c := pid1.Config{Channel: guestChannel, User: image.User, WorkDir: image.WorkDir, Env: maps.Clone(image.Env), Limits: m.spec.Limits}
 	if c.Env == nil {
 		c.Env = map[string]string{}
 	}
@@ -165,103 +165,4 @@ func (m *machine) config(modules []string, image image.Config) pid1.Config {
 	c.Machine = &pid1.Machine{Hostname: m.id, Modules: modules,
 		Root: &pid1.Root{Device: rootDisk, Type: "erofs", UpperBytes: m.spec.Limits.DiskBytes}}
 	return c
-}
-
-// start starts the machine and waits for its guest service; then, if not nil, is
-// done in between. It takes the machine over: a failure leaves nothing.
-func (m *machine) start(ctx context.Context, l launch, then func(context.Context) error) (*instance, error) {
-	leave, err := m.engine.fleet.Enter(Name)
-	if err != nil {
-		return nil, errors.Join(err, m.disk.Close())
-	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
-	defer cancel()
-	err = m.launch(l)
-	if err == nil {
-		err = m.connect(ctx, then)
-	}
-	if err != nil {
-		err = m.explain(ctx, err)
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
-		defer cancel()
-		return nil, errors.Join(err, m.release(cleanup))
-	}
-	i := &instance{inside.New(Name, m.id, m.spec, body{m}, m.dialer), m}
-	m.engine.fleet.Add(i.Instance)
-	return i, nil
-}
-
-func (m *machine) launch(l launch) (err error) {
-	e := m.engine
-	l.program, l.disk, l.attach.Into = e.program, m.disk, -1
-	l.user = lowlyUser(e.accel)
-	l.args = func(fds inherited) []string { return arguments(e.accel, m.hardware, fds) }
-	if e.groups != nil {
-		if m.group, err = e.groups.Create(fmt.Sprintf("machine-%d", e.count.Add(1))); err != nil {
-			return err
-		}
-		if err := m.limit(); err != nil {
-			return err
-		}
-		if l.attach, err = m.group.Attach(true); err != nil {
-			return err
-		}
-	}
-	m.process, m.wires, err = l.start()
-	return err
-}
-
-// limit holds QEMU itself, in case that a guest takes it over, and shares of
-// processors.
-func (m *machine) limit() error {
-	var limits cgroup.Limits
-	held := m.engine.hierarchy.Holds()
-	if held&cgroup.Memory != 0 {
-		limits.Memory = m.hardware.MemoryMiB*mebibyte + overhead
-	}
-	if held&cgroup.CPU != 0 {
-		limits.CPUs = m.spec.Limits.CPUs
-	}
-	if held&cgroup.Pids != 0 {
-		limits.Pids = maxThreads + int64(m.hardware.CPUs)
-	}
-	return m.group.Set(limits)
-}
-
-// maxThreads is what QEMU has beside one for each processor: its workers come and
-// go with disk requests.
-const maxThreads = 128
-
-func (m *machine) connect(ctx context.Context, then func(context.Context) error) (err error) {
-	if m.monitor, err = qmp.New(ctx, m.wires.monitor); err != nil {
-		return err
-	}
-	if then != nil {
-		if err := then(ctx); err != nil {
-			return err
-		}
-	}
-	m.dialer, err = channel.Connect(ctx, m.wires.channel)
-	return err
-}
-
-// explain says why a machine did not come up, in the words of whoever knows:
-// QEMU, or the guest's kernel.
-func (m *machine) explain(ctx context.Context, err error) error {
-	if m.process == nil {
-		return err
-	}
-	e := &sandbox.Error{Class: sandbox.Unavailable, Err: err}
-	select {
-	case <-m.process.ended:
-		e.Reason = "the machine ended before its guest service answered"
-	case <-time.After(settle):
-		e.Reason = "the guest service did not answer"
-		if ctx.Err() != nil {
-			e.Class = sandbox.Timeout
-		}
-	}
-	e.Reason += m.said()
-	return e
 }

@@ -10,6 +10,12 @@
 // open descriptors, so it needs no right to any path, runs as a user that nobody
 // else is, and leaves nothing but its cgroup when it or this program is killed.
 //
+// # Templates
+//
+// Machines are not booted but go on from one that was, and was saved before it was
+// anybody's. Its memory is a sealed file that every QEMU maps for itself. See
+// template; the guest's part is in guest/pid1.
+//
 // # Boundary
 //
 // With KVM the processor stands between the guest and the host. Without it, the

@@ -12,7 +12,7 @@ type engine struct{}
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.HardwareBoundary}
+	return sandbox.Info{Name: Name, Boundary: sandbox.HardwareBoundary, Verbs: verbs}
 }
 
 // Probe implements sandbox.Driver.

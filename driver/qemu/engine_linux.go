@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -15,8 +14,6 @@ import (
 	"aether/host/storedir"
 	"aether/image"
 	"aether/image/disk"
-	"aether/image/initramfs"
-	"aether/image/kernel"
 	"aether/sandbox"
 )
 
@@ -45,7 +42,8 @@ type engine struct {
 	unlimited error
 	count     atomic.Uint64
 
-	boots boots
+	boots     boots
+	templates templates
 
 	fleet inside.Fleet
 }
@@ -65,7 +63,7 @@ func (e *engine) start() (err error) {
 	if e.program, err = findProgram(e.opts.Program); err != nil {
 		return err
 	}
-	for _, dir := range []string{e.opts.StateDir, e.opts.RunDir, e.kernelDir(), e.forkDir()} {
+	for _, dir := range append(e.opts.workDirs(), e.opts.StateDir, e.opts.RunDir, e.opts.kernelDir(), e.opts.templateDir()) {
 		if err := storedir.Prepare(dir); err != nil {
 			return fmt.Errorf("%s: %w", Name, err)
 		}
@@ -104,62 +102,25 @@ func findProgram(named string) (string, error) {
 	return found, nil
 }
 
-func (e *engine) kernelDir() string { return filepath.Join(e.opts.StateDir, "vmlinux") }
-func (e *engine) forkDir() string   { return filepath.Join(e.opts.StateDir, "forks") }
+func (o Options) kernelDir() string    { return filepath.Join(o.StateDir, "vmlinux") }
+func (o Options) forkDir() string      { return filepath.Join(o.StateDir, "forks") }
+func (o Options) templateDir() string  { return filepath.Join(o.StateDir, "templates") }
+func (o Options) templateWork() string { return filepath.Join(o.templateDir(), "work") }
 
-// boots keeps what all machines of one kernel boot from.
-type boots struct {
-	mu     sync.Mutex
-	kernel kernel.Kernel
-	init   string
-	stamp  int64
-	guest  *initramfs.Guest
-}
+// workDirs are where a program that is killed leaves what is half made.
+func (o Options) workDirs() []string { return []string{o.forkDir(), o.templateWork()} }
 
-// bootable gives the kernel, opened, and the archive, made anew when the kernel
-// or the init has changed.
-func (e *engine) bootable(ctx context.Context) (*os.File, *initramfs.Guest, error) {
-	k, err := kernel.Find(e.opts.Kernel)
-	if err != nil {
-		return nil, nil, err
-	}
-	init, err := e.opts.Guest()
-	if err != nil {
-		return nil, nil, err
-	}
-	guest, err := e.boots.get(ctx, k, init)
-	if err != nil {
-		return nil, nil, err
-	}
-	unpacked, err := k.OpenUnpacked(ctx, e.kernelDir())
-	return unpacked, guest, err
-}
-
-func (b *boots) get(ctx context.Context, k kernel.Kernel, init string) (*initramfs.Guest, error) {
-	info, err := os.Stat(init)
-	if err != nil {
-		return nil, &sandbox.Error{Class: sandbox.NotFound, Reason: "the init of machines cannot be read", Err: err}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	stamp := info.ModTime().UnixNano()
-	if b.guest != nil && b.kernel == k && b.init == init && b.stamp == stamp {
-		return b.guest, nil
-	}
-	guest, err := initramfs.Build(ctx, k, init, guestModules)
-	if err != nil {
-		return nil, err
-	}
-	b.kernel, b.init, b.stamp, b.guest = k, init, stamp, guest
-	return guest, nil
-}
+var errClosed = &sandbox.Error{Class: sandbox.Conflict, Op: Name, Reason: "the driver is closed"}
 
 // Close ends every machine of the driver. It is idempotent, and no machine can be
 // made afterwards.
 func (d *Driver) Close(ctx context.Context) error {
 	e := &d.engine
-	e.once.Do(func() { e.err = &sandbox.Error{Class: sandbox.Conflict, Op: Name, Reason: "the driver is closed"} })
+	e.once.Do(func() { e.err = errClosed })
 	first, err := e.fleet.Close(ctx)
+	if first {
+		err = errors.Join(err, e.templates.close())
+	}
 	if first && e.groups != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
 		defer cancel()
@@ -169,9 +130,9 @@ func (d *Driver) Close(ctx context.Context) error {
 }
 
 // Reap implements sandbox.Reaper: what the kernel does not remove when a program
-// is killed are its cgroups and half-made forks.
+// is killed are its cgroups and half-made forks and templates.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
-	for _, dir := range []string{d.opts.RunDir, filepath.Join(d.opts.StateDir, "forks")} {
+	for _, dir := range append(d.opts.workDirs(), d.opts.RunDir) {
 		if err := storedir.Prepare(dir); err != nil {
 			return 0, err
 		}
@@ -180,10 +141,15 @@ func (d *Driver) Reap(ctx context.Context) (int, error) {
 }
 
 func reap(ctx context.Context, opts Options) (int, error) {
-	groups, err := cgroup.Reap(ctx, opts.RunDir)
+	count, err := cgroup.Reap(ctx, opts.RunDir)
 	if err != nil {
-		return groups, err
+		return count, err
 	}
-	forks, err := reapForks(filepath.Join(opts.StateDir, "forks"))
-	return groups + forks, err
+	for _, dir := range opts.workDirs() {
+		n, err := reapWork(dir)
+		if count += n; err != nil {
+			return count, err
+		}
+	}
+	return count, nil
 }

@@ -1,7 +1,10 @@
 package qemu
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"math"
 	"os"
@@ -40,7 +43,7 @@ func testSpec() sandbox.Spec { return sandbox.Spec{Image: os.Getenv(imageVariabl
 // fails wants Create to fail in time, with a class and a word of the reason.
 func fails(t *testing.T, d *Driver, class sandbox.Class, word string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), within(t, time.Minute))
 	defer cancel()
 	i, err := d.Create(ctx, testSpec())
 	if err == nil {
@@ -75,15 +78,22 @@ func TestKernelThatIsNone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := t.TempDir()
-			image := filepath.Join(dir, "boot", strings.Replace(filepath.Base(real), "vmlinuz", "vmlinux", 1))
-			if err := errors.Join(os.Mkdir(filepath.Dir(image), 0o755), os.WriteFile(image, content, 0o644),
-				os.Symlink(filepath.Join(filepath.Dir(filepath.Dir(real)), "lib"), filepath.Join(dir, "lib"))); err != nil {
-				t.Fatal(err)
-			}
-			fails(t, driverWith(t, func(o *Options) { o.Kernel = kernel.Places{Named: image} }), c.class, c.word)
+			fails(t, driverWith(t, func(o *Options) { o.Kernel = kernel.Places{Named: kernelOf(t, content)} }), c.class, c.word)
 		})
 	}
+}
+
+// kernelOf makes a file that has the place and the modules of the real kernel.
+func kernelOf(t *testing.T, content []byte) string {
+	t.Helper()
+	needMachine(t)
+	real, dir := os.Getenv(kernelVariable), t.TempDir()
+	image := filepath.Join(dir, "boot", strings.Replace(filepath.Base(real), "vmlinuz", "vmlinux", 1))
+	if err := errors.Join(os.Mkdir(filepath.Dir(image), 0o755), os.WriteFile(image, content, 0o644),
+		os.Symlink(filepath.Join(filepath.Dir(filepath.Dir(real)), "lib"), filepath.Join(dir, "lib"))); err != nil {
+		t.Fatal(err)
+	}
+	return image
 }
 
 func TestInitThatDoesNotRun(t *testing.T) {
@@ -93,7 +103,7 @@ func TestInitThatDoesNotRun(t *testing.T) {
 }
 
 func TestBrokenDisk(t *testing.T) {
-	state := t.TempDir()
+	state := freshState(t)
 	d := driverWith(t, func(o *Options) { o.StateDir = state })
 	e, err := d.open()
 	if err != nil {
@@ -118,19 +128,126 @@ func TestBrokenDisk(t *testing.T) {
 	fails(t, d, sandbox.Unavailable, "mount erofs")
 }
 
-func TestCancelledCreate(t *testing.T) {
-	d := driverWith(t, func(*Options) {})
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+// givesUp wants Create to end soon after its caller has had enough, and to leave
+// nothing.
+func givesUp(t *testing.T, d *Driver, after time.Duration, word string) {
+	t.Helper()
+	makeOnce(t, d)
+	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
 	began := time.Now()
 	if i, err := d.Create(ctx, testSpec()); err == nil {
-		t.Skip("this host boots a machine in less", i.Destroy(context.Background()))
-	} else if sandbox.ClassOf(err) != sandbox.Timeout {
+		t.Fatal("a machine came up", i.Destroy(context.Background()))
+	} else if sandbox.ClassOf(err) != sandbox.Timeout || !strings.Contains(err.Error(), word) {
 		t.Errorf("class %v: %v", sandbox.ClassOf(err), err)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > after+within(t, 15*time.Second) {
 		t.Errorf("giving up took %v", took)
 	}
+	if left := machinesLeft(t); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// makeOnce makes what takes its time once for each kernel.
+func makeOnce(t *testing.T, d *Driver) {
+	t.Helper()
+	e, err := d.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := e.bootable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.boots.get(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := b.kernel.OpenUnpacked(t.Context(), d.opts.kernelDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked.Close()
+}
+
+func TestCancelledCreate(t *testing.T) {
+	cold := driverWith(t, func(o *Options) { o.Cold = true })
+	givesUp(t, cold, 100*time.Millisecond, "")
+	// The boot of a template is given up with the machine that needs it.
+	state := freshState(t)
+	fresh := driverWith(t, func(o *Options) { o.StateDir = state })
+	givesUp(t, fresh, 500*time.Millisecond, "")
+	if left := templatesIn(t, fresh.opts); len(left) > 0 {
+		t.Errorf("half-made templates are left: %v", left)
+	}
+}
+
+// sleeper is the least that QEMU takes for a kernel: it stops the processor.
+func sleeper() []byte {
+	const base, head = 0x100000, 64 + 2*56
+	note := append([]byte{4, 0, 0, 0, 8, 0, 0, 0, 18, 0, 0, 0}, "Xen\x00"...)
+	code := append(binary.LittleEndian.AppendUint64(note, base+head+24), 0xfa, 0xf4, 0xeb, 0xfc) // cli; hlt; jmp
+	var b bytes.Buffer
+	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}
+	for _, part := range []any{
+		elf.Header64{Ident: ident, Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Entry: base + head + 24,
+			Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 2},
+		elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: 7, Vaddr: base, Paddr: base, Filesz: head + uint64(len(code)), Memsz: head + uint64(len(code)), Align: 4},
+		elf.Prog64{Type: uint32(elf.PT_NOTE), Flags: 4, Off: head, Vaddr: base + head, Paddr: base + head, Filesz: 24, Memsz: 24, Align: 4},
+		code,
+	} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			panic(err) // the parts have fixed sizes
+		}
+	}
+	return append(b.Bytes(), make([]byte, 4096)...)
+}
+
+func TestKernelThatHangs(t *testing.T) {
+	d := driverWith(t, func(o *Options) { o.Kernel = kernel.Places{Named: kernelOf(t, sleeper())} })
+	givesUp(t, d, within(t, 5*time.Second), "the guest service did not answer")
+}
+
+// programOf makes a script that stands in for QEMU.
+func programOf(t *testing.T, script string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "aether-qemu-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	name := filepath.Join(dir, "qemu-system-other")
+	// It is run by a user that owns nothing.
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(name, []byte("#!/bin/sh\n"+script+"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestProgramThatIsNoQEMU(t *testing.T) {
+	for name, c := range map[string]struct{ script, probe, create string }{
+		"ends":     {"echo I am not QEMU; exit 3", "does not run", "I am not QEMU"},
+		"says":     {"echo hello", "is no QEMU", "hello"},
+		"is empty": {"", "is no QEMU", "ended before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := driverWith(t, func(o *Options) { o.Program = programOf(t, c.script) })
+			if report := d.Probe(t.Context()); report.Usable || !strings.Contains(report.Reason, c.probe) {
+				t.Errorf("%+v", report)
+			}
+			fails(t, d, sandbox.Unavailable, c.create)
+		})
+	}
+}
+
+func TestQEMUThatHangs(t *testing.T) {
+	d := driverWith(t, func(o *Options) { o.Program = programOf(t, "kill -STOP $$") })
+	began := time.Now()
+	d.Probe(t.Context()) // whatever it says of a host that slow
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("a probe takes %v", took)
+	}
+	givesUp(t, d, 2*time.Second, "QEMU did not answer")
 }
 
 func TestRefusals(t *testing.T) {

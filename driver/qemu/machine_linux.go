@@ -21,7 +21,7 @@ type machine struct {
 	id       string
 	spec     sandbox.Spec
 	hardware hardwareOf
-	disk     *os.File
+	disk     *os.File      // nil for a template
 	group    *cgroup.Group // nil where there are no cgroups
 	process  *process
 	wires    wires
@@ -65,7 +65,7 @@ func (b body) Wait() sandbox.Exit {
 	select {
 	case <-b.process.ended:
 		return b.unasked()
-	case <-time.After(settle):
+	case <-time.After(parting):
 	}
 	exit := sandbox.Exit{Cause: sandbox.Crashed, Detail: "the guest broke the connection to its service"}
 	if err := b.process.kill(); err != nil {
@@ -75,8 +75,13 @@ func (b body) Wait() sandbox.Exit {
 	return exit
 }
 
-// settle is how long the end of a process may come after the end of its wires.
-const settle = 200 * time.Millisecond
+const (
+	// settle is how long the end of a process may come after the end of its wires.
+	settle = 200 * time.Millisecond
+	// parting is how long a guest whose service is gone may take to end itself: a
+	// kernel that panics has something to say first.
+	parting = 5 * time.Second
+)
 
 // unasked says how a machine ended that nobody asked to.
 func (m *machine) unasked() sandbox.Exit {
@@ -126,7 +131,10 @@ func (m *machine) release(ctx context.Context) error {
 	if m.group != nil {
 		err = errors.Join(err, m.group.Remove(ctx))
 	}
-	if err = errors.Join(err, m.disk.Close()); err != nil {
+	if m.disk != nil {
+		err = errors.Join(err, m.disk.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("remove %s: %w", m.id, err)
 	}
 	return nil

@@ -66,17 +66,27 @@ func TestQEMUIsConfined(t *testing.T) {
 
 // Nothing that a caller says reaches QEMU's command line.
 func TestArgumentsAreNumbersOnly(t *testing.T) {
-	fds := inherited{monitor: 3, channel: 4, console: 5, disk: 6, kernel: 7, initramfs: 8, state: -1}
+	fds := inherited{monitor: 3, channel: 4, console: 5, disk: 6, kernel: 7, initramfs: 8, state: -1, memory: -1}
 	boot := arguments(emulated(), hardwareOf{MemoryMiB: 128, CPUs: 2}, fds)
 	for _, pair := range [][2]string{{"-m", "128M"}, {"-smp", "2"}, {"-kernel", "/proc/self/fd/7"}, {"-initrd", "/proc/self/fd/8"}} {
 		if at := slices.Index(boot, pair[0]); at < 0 || boot[at+1] != pair[1] {
 			t.Errorf("no %v in %v", pair, boot)
 		}
 	}
-	fds.state = 9
+	fds.kernel, fds.initramfs, fds.state = -1, -1, 9
 	restore := arguments(emulated(), hardwareOf{MemoryMiB: 128, CPUs: 2}, fds)
 	if slices.Contains(restore, "-kernel") || !slices.Contains(restore, "fd:9") {
 		t.Errorf("a restored machine boots: %v", restore)
+	}
+	fds.state, fds.memory = -1, 10
+	follow := strings.Join(arguments(emulated(), hardwareOf{MemoryMiB: 128, CPUs: 2}, fds), " ")
+	if !strings.Contains(follow, "mem-path=/proc/self/fd/10,share=off") || !strings.Contains(follow, "-incoming defer") {
+		t.Errorf("a machine of a template writes to it: %v", follow)
+	}
+	fds.kernel, fds.initramfs, fds.disk = 7, 8, -1
+	template := strings.Join(arguments(emulated(), hardwareOf{MemoryMiB: 128, CPUs: 2}, fds), " ")
+	if !strings.Contains(template, "mem-path=/proc/self/fd/10,share=on") || !strings.Contains(template, "driver=null-co") || strings.Contains(template, "-incoming") {
+		t.Errorf("a template has no memory to leave behind, or a disk: %v", template)
 	}
 }
 
@@ -162,7 +172,7 @@ func TestForksOfDeadProgramsAreReaped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := reapForks(parent); n != 0 || err != nil {
+	if n, err := reapWork(parent); n != 0 || err != nil {
 		t.Fatalf("a living one: %d, %v", n, err)
 	}
 	if err := lock.Release(); err != nil { // as its holder's death does
@@ -171,7 +181,7 @@ func TestForksOfDeadProgramsAreReaped(t *testing.T) {
 	if err := os.WriteFile(dead+lockSuffix, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := reapForks(parent); n != 1 || err != nil {
+	if n, err := reapWork(parent); n != 1 || err != nil {
 		t.Fatalf("a dead one: %d, %v", n, err)
 	}
 	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 0 {

@@ -72,6 +72,28 @@ func testOptions(runDir string) Options {
 	}
 }
 
+// freshState is a state without templates and disks. The unpacked kernel is shared:
+// it takes longer to make than a machine.
+func freshState(t *testing.T) string {
+	t.Helper()
+	needMachine(t)
+	makeOnce(t, driverWith(t, func(*Options) {}))
+	fresh := Options{StateDir: t.TempDir()}
+	if err := os.Mkdir(fresh.kernelDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kernels, err := filepath.Glob(filepath.Join(testOptions("").kernelDir(), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range kernels {
+		if err := os.Link(name, filepath.Join(fresh.kernelDir(), filepath.Base(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fresh.StateDir
+}
+
 func newDriver(runDir string) sandbox.Driver { return New(testOptions(runDir)) }
 
 // findKernel looks for a kernel once, and fetches one where there is none.

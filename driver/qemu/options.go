@@ -11,13 +11,16 @@ import (
 // Name is the system's canonical name.
 const Name = "qemu-kvm"
 
+// verbs are what machines can do.
+var verbs = sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: sandbox.Checkpoint}
+
 // Options say where the driver works.
 type Options struct {
 	// Images opens the store of root file systems, when first needed.
 	Images func() (*image.Store, error)
 	// Guest finds the program that is the init of machines, when first needed.
 	Guest func() (string, error)
-	// StateDir keeps disks and unpacked kernels. It is made when first needed.
+	// StateDir keeps disks, unpacked kernels and templates. It is made when first needed.
 	StateDir string
 	// RunDir holds the locks of running programs. It is made when first needed.
 	RunDir string
@@ -28,6 +31,8 @@ type Options struct {
 	Program string
 	// Emulate does without KVM also where it works.
 	Emulate bool
+	// Cold boots every machine by itself, instead of starting it from a template.
+	Cold bool
 }
 
 // Driver makes machines. It does nothing until it is asked for one.

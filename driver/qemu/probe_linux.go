@@ -73,8 +73,10 @@ func versionOf(ctx context.Context, program string) (string, error) {
 	if err != nil {
 		return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: program + " does not run", Err: err}
 	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	line = strings.TrimPrefix(line, "QEMU emulator version ")
-	version, _, _ := strings.Cut(line, " ")
-	return "QEMU " + version, nil
+	line, found := strings.CutPrefix(string(out), "QEMU emulator version ")
+	version := strings.Fields(line)
+	if !found || len(version) == 0 {
+		return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: program + " is no QEMU", Remedy: "apt install qemu-system-x86"}
+	}
+	return "QEMU " + version[0], nil
 }

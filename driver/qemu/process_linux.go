@@ -30,10 +30,10 @@ type process struct {
 type launch struct {
 	program string
 	args    func(inherited) []string
-	// kernel and initramfs, or state.
-	disk, kernel, initramfs, state *os.File
-	user                           *syscall.Credential
-	attach                         cgroup.Attach
+	// Those that are nil, QEMU does without: see inherited.
+	disk, kernel, initramfs, state, memory *os.File
+	user                                   *syscall.Credential
+	attach                                 cgroup.Attach
 }
 
 // wires are our ends of what QEMU is connected to.
@@ -107,9 +107,11 @@ func (l launch) openGroups() (files []*os.File, err error) {
 // numbers of one digit only, then the sockets and the files that QEMU reads.
 func (l launch) command(ends []*os.File) (*exec.Cmd, *tail) {
 	const first = 3
-	fds := inherited{kernel: -1, initramfs: -1, state: -1}
 	var files []*os.File
 	add := func(file *os.File) int {
+		if file == nil {
+			return -1
+		}
 		files = append(files, file)
 		return first + len(files) - 1
 	}
@@ -117,13 +119,8 @@ func (l launch) command(ends []*os.File) (*exec.Cmd, *tail) {
 	for _, group := range ends[3:] {
 		enter = append(enter, strconv.Itoa(add(group)))
 	}
-	fds.monitor, fds.channel, fds.console = add(ends[0]), add(ends[1]), add(ends[2])
-	fds.disk = add(l.disk)
-	if l.state != nil {
-		fds.state = add(l.state)
-	} else {
-		fds.kernel, fds.initramfs = add(l.kernel), add(l.initramfs)
-	}
+	fds := inherited{monitor: add(ends[0]), channel: add(ends[1]), console: add(ends[2]), disk: add(l.disk),
+		kernel: add(l.kernel), initramfs: add(l.initramfs), state: add(l.state), memory: add(l.memory)}
 	argv := append([]string{l.program}, l.args(fds)...)
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: l.user}
 	if l.attach.Into >= 0 {

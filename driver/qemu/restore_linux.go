@@ -110,14 +110,7 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, hw 
 	}
 	defer state.Close()
 	m := e.newMachine(spec, hw, disk)
-	i, err := m.start(ctx, launch{state: state}, m.goOn)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.wake(ctx); err != nil {
-		return nil, errors.Join(err, i.Destroy(ctx))
-	}
-	return i, nil
+	return m.start(ctx, beginning{launch: launch{state: state}, load: m.goOn, greet: m.wake})
 }
 
 // goOn waits until QEMU has read the state and lets the machine run.

@@ -378,3 +378,33 @@ func Example() {
 	fmt.Print(line)
 	// Output: hello
 }
+
+// A guest that was found stays there for the next who looks: it may be saved in
+// between, and many may go on from it.
+func TestAwait(t *testing.T) {
+	host, guest := newDuplex(t)
+	listen(t, guest)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 2 {
+		if err := Await(ctx, host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := connect(t, host)
+	defer d.Close()
+	conn, err := d.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+func TestAwaitGivesUp(t *testing.T) {
+	host, _ := newDuplex(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := Await(ctx, host); sandbox.ClassOf(err) != sandbox.Timeout {
+		t.Errorf("nobody there: %v", err)
+	}
+}

@@ -51,6 +51,21 @@ func Connect(ctx context.Context, s io.ReadWriteCloser) (*Dialer, error) {
 	return &Dialer{session: session}, nil
 }
 
+// Await returns when the guest answers, and leaves it waiting for a host: whoever
+// saves a machine in this state has one that Connect finds at once. It takes the
+// stream over if it fails. Errors: as Connect.
+func Await(ctx context.Context, s io.ReadWriteCloser) error {
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	_, err := hail(bufio.NewReader(s), s)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return connectError(errors.Join(err, s.Close()))
+	}
+	return nil
+}
+
 func connectError(err error) error {
 	e := &sandbox.Error{Class: sandbox.Unavailable, Op: "channel", Reason: "the guest service did not answer", Err: err}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -61,6 +76,18 @@ func connectError(err error) error {
 
 // greet says hello until the guest answers, and then that frames begin.
 func greet(r *bufio.Reader, w io.WriteCloser) error {
+	of, err := hail(r, w)
+	if err != nil {
+		return err
+	}
+	if err := (greeting{begin, of}).send(w); err != nil {
+		return err
+	}
+	return await(r, greeting{ready, of})
+}
+
+// hail says hello until the guest answers.
+func hail(r *bufio.Reader, w io.WriteCloser) (nonce, error) {
 	of := newNonce()
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() { stopped <- repeat(w, of, stop) }()
@@ -70,13 +97,7 @@ func greet(r *bufio.Reader, w io.WriteCloser) error {
 		w.Close() // or a greeting that nobody takes would be waited for
 	}
 	// Nothing may be written between the last greeting and the frames.
-	if err := errors.Join(heard, <-stopped); err != nil {
-		return err
-	}
-	if err := (greeting{begin, of}).send(w); err != nil {
-		return err
-	}
-	return await(r, greeting{ready, of})
+	return of, errors.Join(heard, <-stopped)
 }
 
 func repeat(w io.Writer, of nonce, stop <-chan struct{}) error {

@@ -26,7 +26,8 @@
 // was restored from a snapshot. So the host repeats a greeting with a number of
 // its own until it hears the guest repeat that number, and only then do frames
 // begin. A guest that is in the middle of frames takes a greeting for a broken
-// one, gives the old connections up and listens for the next greeting.
+// one, gives the old connections up and listens for the next greeting. Await only
+// finds out that a guest is there, and leaves it listening.
 //
 // # Trust
 //

@@ -3,6 +3,7 @@ package pid1
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,16 @@ func SetClock(ctx context.Context, dial Dial, now time.Time) error {
 // AddEntropy gives a machine up to 512 bytes that nobody else knows.
 func AddEntropy(ctx context.Context, dial Dial, secret []byte) error {
 	return dial.post(ctx, "/aether/entropy", secret)
+}
+
+// Configure makes somebody's machine of one that awaits it, once. A machine that
+// could not be set up is of no use any more.
+func Configure(ctx context.Context, dial Dial, c Configuration) error {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return dial.post(ctx, "/aether/configure", body)
 }
 
 // PowerOff ends a machine. It may end before it answers: only its monitor knows.

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"aether/guest"
 	"aether/sandbox"
@@ -28,6 +29,10 @@ type Config struct {
 	// system in memory.
 	Limits sandbox.Limits `json:"limits,omitzero"`
 
+	// GuardedMemory, if set, is how many bytes all commands together may use, in a
+	// container whose kernel counts them and kills nobody.
+	GuardedMemory int64 `json:"guarded_memory,omitempty"`
+
 	// Machine is set for the init of a machine.
 	Machine *Machine `json:"machine,omitempty"`
 }
@@ -39,7 +44,48 @@ type Machine struct {
 	Modules []string `json:"modules,omitempty"`
 	// Root is the disk to run from; nil stays in the initramfs.
 	Root *Root `json:"root,omitempty"`
+	// Awaits says that the machine is nobody's yet: it does what can be done before
+	// that is known, and then nothing but wait for Configure.
+	Awaits bool `json:"awaits,omitempty"`
+	// Held are modules, loaded after the others, that get no device of the virtio
+	// bus before Configure: each copy of the machine finds its own.
+	Held []string `json:"held,omitempty"`
 }
+
+// Configuration makes somebody's machine of one that awaits it. Every copy of a
+// machine that was saved while it waited is given another.
+type Configuration struct {
+	// Secret is mixed into the machine's random numbers before anything else: the
+	// copies have the same up to then. It has 32 to 512 bytes.
+	Secret []byte `json:"secret"`
+	// Now is the time, which stood still while the machine was saved.
+	Now time.Time `json:"now"`
+	// Config is everything but the channel, which it has. Modules are loaded on top
+	// of those that it has.
+	Config Config `json:"config"`
+}
+
+// Validate checks everything that can be checked before anything is done.
+func (c Configuration) Validate() error {
+	if len(c.Secret) < minSecret || len(c.Secret) > maxControl {
+		return sandbox.Invalidf("secret", "%d bytes are not between %d and %d", len(c.Secret), minSecret, maxControl)
+	}
+	if c.Now.IsZero() {
+		return sandbox.Invalidf("now", "a machine that was saved does not know the time")
+	}
+	if c.Config.Machine == nil || c.Config.Machine.Awaits {
+		return sandbox.Invalidf("config.machine", "there is none to configure")
+	}
+	return c.Config.Validate()
+}
+
+const (
+	// maxControl bounds a small body of the control routes, and a secret.
+	maxControl = 512
+	minSecret  = 32
+	// maxConfiguration bounds a Configuration, most of which is variables.
+	maxConfiguration = 4 << 20
+)
 
 // Root is a disk that becomes the root of a machine.
 type Root struct {

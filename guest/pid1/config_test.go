@@ -1,9 +1,12 @@
 package pid1
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"aether/sandbox"
 )
@@ -57,8 +60,41 @@ func TestMachineConfig(t *testing.T) {
 			t.Errorf("%q was understood: %+v", line, c)
 		}
 	}
+	awaiting, err := json.Marshal(Config{Channel: "stdio", Machine: &Machine{Awaits: true, Held: []string{"/b.ko"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, awaiting, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := machineConfig("aether.config=" + file); err != nil || !c.Machine.Awaits || len(c.Machine.Held) != 1 {
+		t.Errorf("a machine that awaits: %+v, %v", c.Machine, err)
+	}
 	bad := Config{Channel: "stdio", Machine: &Machine{Root: &Root{Device: "/dev/vda"}}}
 	if err := bad.Validate(); sandbox.ClassOf(err) != sandbox.Invalid {
 		t.Errorf("a root without a type: %v", err)
+	}
+}
+
+// A machine that was saved must not begin without what makes it differ from its
+// copies.
+func TestConfiguration(t *testing.T) {
+	good := Configuration{Secret: make([]byte, minSecret), Now: time.Now(), Config: Config{Channel: "stdio", Machine: &Machine{}}}
+	if err := good.Validate(); err != nil {
+		t.Errorf("a good one: %v", err)
+	}
+	for field, change := range map[string]func(*Configuration){
+		"secret":         func(c *Configuration) { c.Secret = c.Secret[:minSecret-1] },
+		"now":            func(c *Configuration) { c.Now = time.Time{} },
+		"config.machine": func(c *Configuration) { c.Config.Machine = nil },
+		"machine.root":   func(c *Configuration) { c.Config.Machine = &Machine{Root: &Root{}} },
+		"workdir":        func(c *Configuration) { c.Config.WorkDir = "relative" },
+	} {
+		c := good
+		change(&c)
+		var e *sandbox.Error
+		if err := c.Validate(); !errors.As(err, &e) || e.Class != sandbox.Invalid || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }

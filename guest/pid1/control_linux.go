@@ -10,11 +10,10 @@ import (
 )
 
 const (
-	clockPath    = "/aether/clock"
-	entropyPath  = "/aether/entropy"
-	powerOffPath = "/aether/poweroff"
-
-	maxControl = 512
+	clockPath     = "/aether/clock"
+	entropyPath   = "/aether/entropy"
+	powerOffPath  = "/aether/poweroff"
+	configurePath = "/aether/configure"
 )
 
 // handler serves the guest service, and in a machine what only its init can do.
@@ -24,9 +23,9 @@ func (c Config) handler(service *guest.Service) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", service.Handler())
-	mux.HandleFunc("POST "+clockPath, control(setClock))
-	mux.HandleFunc("POST "+entropyPath, control(machine.AddEntropy))
-	mux.HandleFunc("POST "+powerOffPath, control(func([]byte) error { return machine.PowerOff() }))
+	mux.HandleFunc("POST "+clockPath, control(maxControl, setClock))
+	mux.HandleFunc("POST "+entropyPath, control(maxControl, machine.AddEntropy))
+	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return machine.PowerOff() }))
 	return mux
 }
 
@@ -38,10 +37,10 @@ func setClock(text []byte) error {
 	return machine.SetClock(now)
 }
 
-// control makes a route of something that is done with a small body.
-func control(do func(body []byte) error) http.HandlerFunc {
+// control makes a route of something that is done with a bounded body.
+func control(bound int64, do func(body []byte) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxControl))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bound))
 		if err == nil {
 			err = do(body)
 		}

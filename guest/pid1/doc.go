@@ -23,6 +23,13 @@
 // rest, and serves. A failure is written to the console, and the machine powered
 // off.
 //
+// # As the init of many machines
+//
+// With Machine.Awaits in its Config it does what does not depend on whose machine
+// it is, and waits: a monitor can save the machine then (channel.Await tells when)
+// and have any number go on from there. Each is given a Configuration of its own,
+// once, by POST /aether/configure, which is all that is served before.
+//
 // # Channels
 //
 //	stdio        descriptors 0 and 1, multiplexed by package channel
@@ -36,5 +43,5 @@
 // Beside the guest service, and only for machines, POST /aether/clock sets the
 // time (RFC 3339 in the body), POST /aether/entropy mixes up to 512 secret bytes
 // into the kernel's random numbers and POST /aether/poweroff ends the machine.
-// SetClock, AddEntropy and PowerOff call them.
+// SetClock, AddEntropy, PowerOff and Configure call them.
 package pid1

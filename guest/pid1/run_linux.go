@@ -52,6 +52,9 @@ func runMachine() error {
 	if err != nil {
 		return err
 	}
+	if c.Machine.Awaits {
+		return c.await()
+	}
 	group, err := c.setUp()
 	if err != nil {
 		return err
@@ -62,10 +65,8 @@ func runMachine() error {
 // setUp brings the machine from a bare kernel to what programs expect, and gives
 // the directory of the commands' cgroup.
 func (c Config) setUp() (group string, err error) {
-	for _, name := range c.Machine.Modules {
-		if err := machine.LoadModule(name); err != nil {
-			return "", err
-		}
+	if err := load(c.Machine.Modules); err != nil {
+		return "", err
 	}
 	if root := c.Machine.Root; root != nil {
 		if err := machine.SwitchRoot(machine.Root(*root)); err != nil {
@@ -84,6 +85,15 @@ func (c Config) setUp() (group string, err error) {
 		return "", err
 	}
 	return machine.MountGroups(c.Limits.Processes)
+}
+
+func load(modules []string) error {
+	for _, name := range modules {
+		if err := machine.LoadModule(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeThreads makes threads, all at once, that the runtime keeps for later.
@@ -116,6 +126,16 @@ func Run(c Config) error {
 }
 
 func (c Config) run(group string) error {
+	settle()
+	service, err := c.open(group)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.serve(c.handler(service)), service.Close())
+}
+
+// settle makes this process fit to be the first one.
+func settle() {
 	debug.SetMemoryLimit(memoryGoal)
 	debug.SetGCPercent(gcPercent)
 	runtime.GOMAXPROCS(min(parallel, runtime.NumCPU()))
@@ -123,24 +143,32 @@ func (c Config) run(group string) error {
 	// Caught and dropped, so that a command that signals everybody ends itself and
 	// not its sandbox. Ignored ones would be ignored by commands as well.
 	signal.Notify(make(chan os.Signal, 1))
+}
+
+// open makes the service. It awaits orphans as long as this process lives.
+func (c Config) open(group string) (*guest.Service, error) {
 	backend, err := local.New("/", group)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	children, err := orphans.Adopt()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer children.Close()
 	if err := backend.AsInit(children); err != nil {
-		return err
+		return nil, err
+	}
+	if c.GuardedMemory > 0 {
+		if err := backend.GuardMemory(c.GuardedMemory); err != nil {
+			return nil, err
+		}
 	}
 	service, err := guest.New(backend, c.options())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := machine.Hide(); err != nil {
-		return errors.Join(err, service.Close())
+		return nil, errors.Join(err, service.Close())
 	}
-	return errors.Join(c.serve(c.handler(service)), service.Close())
+	return service, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"aether/guest/channel"
@@ -38,7 +39,7 @@ func (c Config) serve(handler http.Handler) error {
 	defer server.Close()
 	switch at.kind {
 	case stdioChannel:
-		return serveStream(server, stdio())
+		return serveStdio(server)
 	case virtioChannel:
 		return servePort(server, at.name)
 	case unixChannel:
@@ -67,14 +68,43 @@ func serveStream(server *http.Server, stream io.ReadWriteCloser) error {
 	return err
 }
 
-// stdio is descriptors 0 and 1 as one stream.
-func stdio() io.ReadWriteCloser { return &pair{os.Stdin, os.Stdout} }
+// serveStdio serves one host after another over descriptors 0 and 1 until they
+// end: in a sandbox that was restored, the next host begins in the middle of
+// whatever the last one had to say.
+func serveStdio(server *http.Server) error {
+	s := &stdio{in: os.Stdin, out: os.Stdout}
+	for {
+		if err := serveStream(server, s); err != nil || s.ended.Load() {
+			return errors.Join(err, s.in.Close(), s.out.Close())
+		}
+	}
+}
 
-type pair struct{ in, out *os.File }
+// stdio is descriptors 0 and 1 as one stream, which outlives its hosts.
+type stdio struct {
+	in, out *os.File
+	ended   atomic.Bool
+}
 
-func (p *pair) Read(b []byte) (int, error)  { return p.in.Read(b) }
-func (p *pair) Write(b []byte) (int, error) { return p.out.Write(b) }
-func (p *pair) Close() error                { return errors.Join(p.in.Close(), p.out.Close()) }
+func (s *stdio) Read(b []byte) (int, error) {
+	n, err := s.in.Read(b)
+	return n, s.note(err)
+}
+
+func (s *stdio) Write(b []byte) (int, error) {
+	n, err := s.out.Write(b)
+	return n, s.note(err)
+}
+
+func (s *stdio) note(err error) error {
+	if err != nil {
+		s.ended.Store(true)
+	}
+	return err
+}
+
+// Close leaves the descriptors to the next host.
+func (s *stdio) Close() error { return nil }
 
 func listenUnix(name string) (net.Listener, error) {
 	listener, err := net.Listen("unix", name)

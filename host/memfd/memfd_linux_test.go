@@ -22,3 +22,25 @@ func TestCreate(t *testing.T) {
 		t.Error("it can be emptied")
 	}
 }
+
+func TestBlank(t *testing.T) {
+	file, err := Blank("test", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt([]byte("x"), 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := Seal(file); err != nil {
+		t.Fatal(err)
+	}
+	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if _, err := again.WriteAt([]byte("y"), 0); err == nil {
+		t.Error("opened once more, it can be changed")
+	}
+}

@@ -1,0 +1,122 @@
+package qemu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"aether/host/memfd"
+	"aether/host/upper"
+)
+
+// memoryFile is a template's memory, beside the files that snapshots have too.
+const memoryFile = "memory"
+
+// mostKept bounds the templates on disk.
+const mostKept = 8
+
+// saveMemory copies what a guest has touched of its memory. It is not flushed: a
+// template is of no use once the host has gone down.
+func saveMemory(ctx context.Context, memory *os.File, name string) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(copySparse(ctx, file, memory), file.Close())
+}
+
+func copySparse(ctx context.Context, to, from *os.File) error {
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	const least = 1 << 20 // many small holes take longer than what they hold
+	extents, err := upper.Extents(from, info.Size(), least)
+	if err != nil {
+		return err
+	}
+	for _, x := range extents {
+		if _, err := to.Seek(x.Offset, 0); err != nil {
+			return err
+		}
+		if err := upper.Pour(ctx, to, from, []upper.Extent{x}); err != nil {
+			return err
+		}
+	}
+	return to.Truncate(info.Size())
+}
+
+// loadTemplate reads a template into memory that cannot be changed any more.
+func loadTemplate(ctx context.Context, dir string) (*template, error) {
+	memory, err := loadSealed(ctx, filepath.Join(dir, memoryFile))
+	if err != nil {
+		return nil, err
+	}
+	state, err := loadSealed(ctx, filepath.Join(dir, stateFile))
+	if err != nil {
+		return nil, errors.Join(err, memory.Close())
+	}
+	now := time.Now()
+	_ = os.Chtimes(dir, now, now) // what was used lately is kept
+	return &template{memory, state, dir}, nil
+}
+
+func readMold(dir string) (of mold, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if err != nil {
+		return of, err
+	}
+	return of, json.Unmarshal(text, &of)
+}
+
+func loadSealed(ctx context.Context, name string) (*os.File, error) {
+	from, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	file, err := memfd.Blank(filepath.Base(name), 0)
+	if err != nil {
+		return nil, err
+	}
+	if err = copySparse(ctx, file, from); err == nil {
+		err = memfd.Seal(file)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// prune removes the templates of earlier lives of the host, and of the others those
+// that were not used for longest. Whoever reads one meanwhile finds it missing, and
+// makes it anew.
+func (e *engine) prune(hostBoot string) error {
+	entries, err := os.ReadDir(e.opts.templateDir())
+	if err != nil {
+		return err
+	}
+	var kept []os.FileInfo
+	for _, entry := range entries {
+		dir := filepath.Join(e.opts.templateDir(), entry.Name())
+		if dir == e.opts.templateWork() {
+			continue
+		}
+		info, infoErr := entry.Info()
+		of, readErr := readMold(dir)
+		if infoErr != nil || readErr != nil || of.HostBoot != hostBoot {
+			err = errors.Join(err, os.RemoveAll(dir))
+			continue
+		}
+		kept = append(kept, info)
+	}
+	slices.SortFunc(kept, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range kept[min(len(kept), mostKept):] {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(e.opts.templateDir(), old.Name())))
+	}
+	return err
+}

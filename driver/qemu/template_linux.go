@@ -1,0 +1,121 @@
+package qemu
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"aether/host/storedir"
+)
+
+// A template is a machine that was booted once, up to its guest service, and
+// saved before anything of a sandbox was known. Machines that go on from it map
+// its memory, of which they share every page that they do not change.
+type template struct {
+	// memory is sealed: a QEMU that a guest has taken over cannot change what the
+	// others start from.
+	memory, state *os.File
+	// dir is where it is kept.
+	dir string
+}
+
+func (t *template) close() error { return errors.Join(t.memory.Close(), t.state.Close()) }
+
+// again opens what a template has once more, for one user of it: each reads the
+// state from its own place.
+func (t *template) again() (*template, error) {
+	memory, err := os.Open(descriptorPath + strconv.Itoa(int(t.memory.Fd())))
+	if err != nil {
+		return nil, err
+	}
+	state, err := os.Open(descriptorPath + strconv.Itoa(int(t.state.Fd())))
+	if err != nil {
+		return nil, errors.Join(err, memory.Close())
+	}
+	return &template{memory, state, t.dir}, nil
+}
+
+// mold is what a machine must have in common with a template to go on from it.
+type mold struct {
+	// HostBoot is one life of the host's kernel: processors, clocks and what KVM
+	// can do stay as they are within one.
+	HostBoot string     `json:"host_boot"`
+	Program  string     `json:"program"`
+	Kernel   string     `json:"kernel"`
+	Init     string     `json:"init"`
+	Accel    string     `json:"accel"`
+	CPU      string     `json:"cpu"`
+	Hardware hardwareOf `json:"hardware"`
+}
+
+func (e *engine) mold(b bootable, hw hardwareOf) (m mold, err error) {
+	m = mold{Kernel: b.stamps[0], Init: b.stamps[1], Accel: e.accel.name, CPU: e.accel.cpu, Hardware: hw}
+	if m.Program, err = stampOf(e.program); err != nil {
+		return m, err
+	}
+	m.HostBoot, err = hostBoot()
+	return m, err
+}
+
+var hostBoot = sync.OnceValues(func() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text)), err
+})
+
+// name is that of its template.
+func (m mold) name() (string, error) {
+	text, err := json.Marshal(m)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), err
+}
+
+// template gives the template of such machines: the one at hand, else the one that
+// an earlier program made, else a new one. The caller closes it.
+func (e *engine) template(ctx context.Context, hw hardwareOf) (*template, error) {
+	b, err := e.bootable()
+	if err != nil {
+		return nil, err
+	}
+	of, err := e.mold(b, hw)
+	if err != nil {
+		return nil, err
+	}
+	name, err := of.name()
+	if err != nil {
+		return nil, err
+	}
+	if t, err := e.templates.again(name); t != nil || err != nil {
+		return t, err
+	}
+	lock, err := storedir.Acquire(ctx, filepath.Join(e.opts.templateWork(), name+lockSuffix))
+	if err != nil {
+		return nil, err
+	}
+	t, err := e.templateLocked(ctx, name, b, of)
+	return t, errors.Join(err, lock.Release())
+}
+
+func (e *engine) templateLocked(ctx context.Context, name string, b bootable, of mold) (*template, error) {
+	if t, err := e.templates.again(name); t != nil || err != nil {
+		return t, err // another made it while we waited
+	}
+	dir := filepath.Join(e.opts.templateDir(), name)
+	t, err := loadTemplate(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = e.makeTemplate(ctx, dir, b, of); err == nil {
+			t, err = loadTemplate(ctx, dir)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.templates.keep(name, t)
+}

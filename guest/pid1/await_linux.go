@@ -1,0 +1,99 @@
+package pid1
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync/atomic"
+
+	"aether/guest"
+	"aether/host/machine"
+)
+
+// await serves as the init of a machine that is nobody's yet. What does not depend
+// on whose it will be is done here, once for all copies.
+func (c Config) await() error {
+	if err := load(c.Machine.Modules); err != nil {
+		return err
+	}
+	if len(c.Machine.Held) > 0 {
+		if err := machine.HoldDevices(); err != nil {
+			return err
+		}
+	}
+	if err := load(c.Machine.Held); err != nil {
+		return err
+	}
+	if err := machine.LoopbackUp(); err != nil {
+		return err
+	}
+	group, err := machine.MountGroups(0)
+	if err != nil {
+		return err
+	}
+	settle()
+	b := &blank{channel: c.Channel}
+	if b.service, err = c.open(group); err != nil {
+		return err
+	}
+	b.routes.HandleFunc("POST "+configurePath, control(maxConfiguration, b.configure))
+	return errors.Join(c.serve(b), b.service.Close())
+}
+
+// blank answers one Configure, and from then on is the guest service.
+type blank struct {
+	channel string
+	service *guest.Service
+	routes  http.ServeMux
+	taken   atomic.Bool
+	ready   atomic.Pointer[http.Handler]
+}
+
+// ServeHTTP implements http.Handler.
+func (b *blank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler := b.ready.Load(); handler != nil {
+		(*handler).ServeHTTP(w, r)
+		return
+	}
+	b.routes.ServeHTTP(w, r)
+}
+
+var errTaken = errors.New("this machine is configured, or could not be")
+
+func (b *blank) configure(body []byte) error {
+	if b.taken.Swap(true) {
+		return errTaken
+	}
+	var c Configuration
+	if err := json.Unmarshal(body, &c); err != nil {
+		return err
+	}
+	c.Config.Channel = b.channel
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := c.apply(); err != nil {
+		return err
+	}
+	if err := b.service.Configure(c.Config.options()); err != nil {
+		return err
+	}
+	handler := c.Config.handler(b.service)
+	b.ready.Store(&handler)
+	return nil
+}
+
+// apply begins with what makes this copy of the machine differ from the others.
+func (c Configuration) apply() error {
+	if err := machine.AddEntropy(c.Secret); err != nil {
+		return err
+	}
+	if err := machine.SetClock(c.Now); err != nil {
+		return err
+	}
+	if err := machine.FreeDevices(); err != nil {
+		return err
+	}
+	_, err := c.Config.setUp()
+	return err
+}
