@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"aether/profile"
 	"aether/sandbox"
@@ -57,6 +57,7 @@ func namedDriver(drivers []sandbox.Driver, name string) (sandbox.Driver, error) 
 // create makes a sandbox with the first driver that this host lets.
 func create(ctx context.Context, list []sandbox.Driver, spec sandbox.Spec) (sandbox.Driver, sandbox.Instance, error) {
 	var refusals []error
+	var names []string
 	for _, d := range list {
 		instance, err := d.Create(ctx, spec)
 		if err == nil {
@@ -65,7 +66,12 @@ func create(ctx context.Context, list []sandbox.Driver, spec sandbox.Spec) (sand
 		if sandbox.ClassOf(err) != sandbox.Unavailable {
 			return nil, nil, err
 		}
-		refusals = append(refusals, err)
+		refusals, names = append(refusals, err), append(names, d.Info().Name)
 	}
-	return nil, nil, errors.Join(refusals...)
+	if len(refusals) == 1 || spec.Isolation == sandbox.AnyBoundary {
+		return nil, nil, refusals[0] // what the best one lacks is the first thing to mend
+	}
+	return nil, nil, &sandbox.Error{Class: sandbox.Unavailable, Field: "--isolation",
+		Reason: fmt.Sprintf("none of the systems with at least a %v boundary can run here: %s", spec.Isolation, strings.Join(names, ", ")),
+		Remedy: "`aether systems` says what each of them lacks"}
 }
