@@ -7,6 +7,7 @@ import (
 
 	"aether/bench/fork"
 	"aether/driver/cell"
+	"aether/driver/gvisor"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -18,7 +19,14 @@ func (f *field) measureFork(ctx context.Context) (_ *forks, err error) {
 	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
 	driver := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run"), Ahead: ahead})
 	defer func() { err = errors.Join(err, driver.Close(context.Background())) }()
-	opts := fork.Options{Rounds: min(f.opts.rounds, fork.DefaultRounds), Children: min(f.opts.idle, fork.DefaultChildren), Progress: f.progress}
+	restorers := []sandbox.Driver{
+		cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run-kept"), Snapshots: sandbox.Checkpoint, Ahead: ahead}),
+		gvisor.New(gvisor.Options{Images: images, RunDir: filepath.Join(dir, "run-gvisor"), StateDir: filepath.Join(dir, "gvisor")}),
+	}
+	for _, r := range restorers {
+		defer func() { err = errors.Join(err, r.(sandbox.Closer).Close(context.Background())) }()
+	}
+	opts := fork.Options{Restorers: restorers, Rounds: min(f.opts.rounds, fork.DefaultRounds), Children: min(f.opts.idle, fork.DefaultChildren), Progress: f.progress}
 	report, err := fork.Measure(ctx, driver, opts)
 	if class := sandbox.ClassOf(err); class == sandbox.Unsupported || class == sandbox.Unavailable {
 		return &forks{Skipped: err.Error()}, nil

@@ -46,6 +46,9 @@ func benchForkCommand(drivers []sandbox.Driver) *cobra.Command {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		opts.Progress = progressOf(cmd, *json)
+		if peer, err := namedDriver(drivers, "gvisor"); err == nil {
+			opts.Restorers = []sandbox.Driver{peer}
+		}
 		report, err := fork.Measure(ctx, list[0], opts)
 		if err != nil {
 			return err

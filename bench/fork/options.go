@@ -12,6 +12,8 @@ type Options struct {
 	Rounds int
 	// Children is the largest crowd; zero means DefaultChildren.
 	Children int
+	// Restorers are measured beside it: systems that restore what they have saved.
+	Restorers []sandbox.Driver
 	// Progress is told what is being measured, if it is not nil.
 	Progress io.Writer
 }

@@ -77,8 +77,8 @@ const (
 	rowFork1024  = "fork, python3 with 1 GiB of data"
 	rowForkNode  = "fork, node"
 	rowFreshNode = "fresh in a sandbox, node"
-	rowCriu      = "CRIU restore, python3 with 20 modules"
-	rowGvisor    = "gVisor restore, python3 with 20 modules"
+	rowRestore   = "restore by %s, python3 with 20 modules"
+	rowCriu      = "restore by CRIU, the same, no sandbox"
 	rowClaim     = "claim from a pool, python3 with 20 modules"
 )
 

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"aether/engine"
 	"aether/sandbox"
@@ -50,7 +48,7 @@ func (b *bench) turns(ctx context.Context) (turns []turn, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(turns, append(nodes, criuTurn(ctx), gvisorTurn())...), nil
+	return append(turns, append(nodes, append(b.restoreTurns(ctx, command), b.criuTurn(ctx, command))...)...), nil
 }
 
 func (b *bench) forkTurns(ctx context.Context, python string) (turns []turn, err error) {
@@ -123,31 +121,4 @@ func (b *bench) nodeTurns(ctx context.Context) ([]turn, error) {
 		fork = turn{name: rowForkNode, skipped: err.Error()}
 	}
 	return []turn{fork, {name: rowFreshNode, take: b.fresh(command...)}}, nil
-}
-
-// criuTurn and gvisorTurn are for systems that restore what they have saved.
-func criuTurn(ctx context.Context) turn {
-	path, err := lookPath("criu")
-	if err != nil {
-		return turn{name: rowCriu, skipped: err.Error()}
-	}
-	if text, err := exec.CommandContext(ctx, path, "check").CombinedOutput(); err != nil {
-		return turn{name: rowCriu, skipped: "criu check: " + lastLine(text, err)}
-	}
-	return turn{name: rowCriu, skipped: "it is here, and this benchmark does not drive it yet"}
-}
-
-func gvisorTurn() turn {
-	if _, err := lookPath("runsc"); err != nil {
-		return turn{name: rowGvisor, skipped: err.Error()}
-	}
-	return turn{name: rowGvisor, skipped: "it is here, and this benchmark does not drive it yet"}
-}
-
-func lastLine(text []byte, err error) string {
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if last := lines[len(lines)-1]; last != "" {
-		return last
-	}
-	return err.Error()
 }
