@@ -1,55 +1,26 @@
 package bubblewrap_test
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"aether/driver/bubblewrap"
 	"aether/driver/drivertest"
+	"aether/driver/launched/launchedtest"
 	"aether/guest/inside"
-	"aether/guest/inside/insidetest"
-	"aether/image"
 	"aether/sandbox"
 )
 
-// storeVariable tells a program that plays a part where the images are.
-const storeVariable = "AETHER_BUBBLEWRAP_TEST_IMAGES"
-
 func newDriver(dir string) sandbox.Driver {
-	return bubblewrap.New(bubblewrap.Options{RunDir: dir, Images: func() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }})
+	return bubblewrap.New(bubblewrap.Options{RunDir: dir, Images: launchedtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	if played, code := drivertest.Play(newDriver); played {
-		return code
-	}
-	dir, err := os.MkdirTemp("", "aether-bubblewrap-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = os.Chmod(dir, 0o711)
-	}
-	if err == nil {
-		err = insidetest.Build(dir)
-	}
-	if err == nil && os.Getenv(storeVariable) == "" {
-		err = os.Setenv(storeVariable, filepath.Join(dir, "images"))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, nil)) }
 
 // needBwrap skips where the system is not installed.
 func needBwrap(t *testing.T) {
 	t.Helper()
-	report := newDriver(t.TempDir()).Probe(t.Context())
-	if report.Version == "" {
+	if report := newDriver(t.TempDir()).Probe(t.Context()); report.Version == "" {
 		t.Skipf("%s (%s)", report.Reason, report.Remedy)
 	}
 }
@@ -57,4 +28,9 @@ func needBwrap(t *testing.T) {
 func TestConformance(t *testing.T) {
 	needBwrap(t)
 	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead})
+}
+
+func TestAgainAsOrdinaryUser(t *testing.T) {
+	needBwrap(t)
+	launchedtest.AsOrdinaryUser(t, "^(TestConformance|TestBox.*)$")
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"aether/driver/drivertest"
+	"aether/driver/launched/launchedtest"
 	"aether/guest/inside"
 )
 
@@ -14,5 +15,5 @@ func TestConformance(t *testing.T) {
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
 	need(t)
-	drivertest.AsOrdinaryUser(t, "^(TestConformance|TestBoxHasAKernelOfItsOwn|TestBoxMountsAreThereAgain)$", storeVariable+"=")
+	launchedtest.AsOrdinaryUser(t, "^(TestConformance|TestBoxHasAKernelOfItsOwn|TestBoxMountsAreThereAgain)$")
 }

@@ -3,62 +3,28 @@ package gvisor_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
-	"aether/driver/drivertest"
 	"aether/driver/gvisor"
-	"aether/guest/inside/insidetest"
-	"aether/image"
+	"aether/driver/launched/launchedtest"
 	"aether/sandbox"
 )
-
-// storeVariable tells a program that plays a part where the images are.
-const storeVariable = "AETHER_GVISOR_TEST_IMAGES"
 
 func newDriver(dir string) sandbox.Driver { return newGVisor(dir) }
 
 func newGVisor(dir string) *gvisor.Driver {
-	return gvisor.New(gvisor.Options{RunDir: dir, StateDir: filepath.Join(dir, "state"),
-		Images: func() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }})
+	return gvisor.New(gvisor.Options{RunDir: dir, StateDir: filepath.Join(dir, "state"), Images: launchedtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, prepare)) }
 
-func run(m *testing.M) int {
-	if played, code := drivertest.Play(newDriver); played {
-		return code
-	}
-	dir, err := os.MkdirTemp("", "aether-gvisor-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = os.Chmod(dir, 0o711)
-	}
-	if err == nil {
-		err = insidetest.Build(dir)
-	}
-	if err == nil {
-		err = prepare(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-// prepare says where the images are and, if nobody says where runsc is, takes what
-// `make runsc` made, to where an ordinary user reaches it too.
+// prepare takes what `make runsc` made, if nobody says where runsc is, to where an
+// ordinary user reaches it too.
 func prepare(dir string) error {
-	if os.Getenv(storeVariable) == "" {
-		if err := os.Setenv(storeVariable, filepath.Join(dir, "images")); err != nil {
-			return err
-		}
-	}
 	if os.Getenv(gvisor.PathVariable) != "" {
 		return nil
 	}

@@ -1,50 +1,21 @@
 package nspawn_test
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"aether/driver/drivertest"
+	"aether/driver/launched/launchedtest"
 	"aether/driver/nspawn"
 	"aether/guest/inside"
-	"aether/guest/inside/insidetest"
-	"aether/image"
 	"aether/sandbox"
 )
 
-// storeVariable tells a program that plays a part where the images are.
-const storeVariable = "AETHER_NSPAWN_TEST_IMAGES"
-
 func newDriver(dir string) sandbox.Driver {
-	return nspawn.New(nspawn.Options{RunDir: dir, Images: func() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }})
+	return nspawn.New(nspawn.Options{RunDir: dir, Images: launchedtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	if played, code := drivertest.Play(newDriver); played {
-		return code
-	}
-	dir, err := os.MkdirTemp("", "aether-nspawn-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = os.Chmod(dir, 0o711)
-	}
-	if err == nil {
-		err = insidetest.Build(dir)
-	}
-	if err == nil && os.Getenv(storeVariable) == "" {
-		err = os.Setenv(storeVariable, filepath.Join(dir, "images"))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, nil)) }
 
 // needNspawn skips where the system is not installed, and where only root has it.
 func needNspawn(t *testing.T) {
@@ -61,18 +32,7 @@ func TestConformance(t *testing.T) {
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
 	needNspawn(t)
-	drivertest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$", storeVariable+"=")
+	launchedtest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$")
 }
 
-func TestOrdinaryUserIsTold(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("TestAgainAsOrdinaryUser runs this")
-	}
-	driver := newDriver(t.TempDir())
-	if report := driver.Probe(t.Context()); report.Usable || !strings.Contains(report.Remedy, "root") {
-		t.Errorf("%+v", report)
-	}
-	if _, err := driver.Create(t.Context(), sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Unavailable {
-		t.Errorf("create: %v", err)
-	}
-}
+func TestOrdinaryUserIsTold(t *testing.T) { launchedtest.OrdinaryUserIsTold(t, newDriver) }
