@@ -20,8 +20,10 @@ demo: build
 	@./demo.sh
 
 # test is everything that must hold: the checks, then every test with the race
-# detector. It ends with the list of what was skipped and why.
+# detector, on the systems that systems.sh got. It ends with the list of what was
+# skipped and why.
 test: check
+	./systems.sh
 	./test.sh
 
 # check is what needs no running: formatting, vet, staticcheck, every platform.
