@@ -16,6 +16,7 @@ log=()
 if [ -n "${AETHER_TEST_LOG:-}" ]; then
   log=(--jsonfile "$AETHER_TEST_LOG") # what ran and how it ended, for programs
 fi
+go build "${race[@]}" ./... # by all processors, which the tests below are not
 # One package at a time: many look at the whole host (processes, mounts, memory),
 # and should see nobody else's.
 exec go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg "${log[@]}" \
