@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 
+	"aether/guest/inside"
 	"aether/host/storedir"
 	"aether/sandbox"
 )
@@ -44,35 +44,12 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err := i.Snapshot(ctx, dir); err != nil {
 		return nil, err
 	}
-	return i.driver.goOnAll(ctx, dir, m, children)
+	return inside.MakeAll(ctx, children, func(spec sandbox.Spec) (sandbox.Instance, error) {
+		return i.driver.goOn(ctx, dir, m, spec)
+	})
 }
 
 func (d *Driver) forkDir() string { return filepath.Join(d.opts.StateDir, "forks") }
-
-// goOnAll makes all sandboxes or none.
-func (d *Driver) goOnAll(ctx context.Context, dir string, m manifest, specs []sandbox.Spec) ([]sandbox.Instance, error) {
-	list, errs := make([]sandbox.Instance, len(specs)), make([]error, len(specs))
-	var work sync.WaitGroup
-	for n, spec := range specs {
-		work.Go(func() {
-			i, err := d.goOn(ctx, dir, m, spec)
-			if errs[n] = err; err == nil {
-				list[n] = i
-			}
-		})
-	}
-	work.Wait()
-	err := errors.Join(errs...)
-	if err == nil {
-		return list, nil
-	}
-	for _, i := range list {
-		if i != nil {
-			err = errors.Join(err, i.Destroy(ctx))
-		}
-	}
-	return nil, err
-}
 
 // Reap implements sandbox.Reaper: beside what all launched programs leave, there
 // may be half-made forks.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 
+	"aether/guest/inside"
 	"aether/sandbox"
 )
 
@@ -46,30 +46,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err := i.Snapshot(ctx, dir); err != nil {
 		return nil, err
 	}
-	return i.engine.restoreAll(ctx, dir, specs, i.hardware)
-}
-
-// restoreAll makes all machines or none.
-func (e *engine) restoreAll(ctx context.Context, dir string, specs []sandbox.Spec, hw hardwareOf) ([]sandbox.Instance, error) {
-	list, errs := make([]sandbox.Instance, len(specs)), make([]error, len(specs))
-	var work sync.WaitGroup
-	for n, spec := range specs {
-		work.Go(func() {
-			i, err := e.restore(ctx, dir, spec, hw)
-			if errs[n] = err; err == nil {
-				list[n] = i
-			}
-		})
-	}
-	work.Wait()
-	err := errors.Join(errs...)
-	if err == nil {
-		return list, nil
-	}
-	for _, i := range list {
-		if i != nil {
-			err = errors.Join(err, i.Destroy(ctx))
-		}
-	}
-	return nil, err
+	return inside.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
+		return i.engine.restore(ctx, dir, spec, i.hardware)
+	})
 }
