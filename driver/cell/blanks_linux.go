@@ -75,8 +75,8 @@ func (e *engine) newBlanks(base *confine.Base, ahead int) *blanks {
 const (
 	// settle is how long the making of the next blank is put off while there are
 	// others: the cell that has just taken one needs the same locks and
-	// processors.
-	settle = 2 * time.Millisecond
+	// processors, longest if it is a fork.
+	settle = 10 * time.Millisecond
 	// failed is how long it is put off after a failure, of which those are told
 	// who then make their own.
 	failed = 100 * time.Millisecond

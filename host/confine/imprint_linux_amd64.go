@@ -20,6 +20,8 @@ type Imprint struct {
 
 	kept   *twin.Kept // what the processes hold together
 	tracer *spawn.Thread
+	// ipc says that the tracer stands in the cell's ipc namespace.
+	ipc bool
 }
 
 // Running is a process of a cell, by its number here. Parent is the place of its
@@ -41,10 +43,7 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 			return nil, fmt.Errorf("confine: take an imprint: %w", err)
 		}
 	}
-	began := time.Now()
-	err = im.tracer.Do(func() error { return im.take(c, during) })
-	im.Pause = time.Since(began)
-	if err == nil {
+	if err = im.tracer.Do(func() error { return im.take(c, during) }); err == nil {
 		return im, nil
 	}
 	again := last != nil && errors.Is(err, twin.ErrOther)
@@ -70,17 +69,36 @@ func newImprint(h *Host, list []Running) (im *Imprint, err error) {
 		}
 		im.Twins = append(im.Twins, t)
 	}
+	if err := im.standInIPC(); err != nil {
+		return nil, errors.Join(err, im.Close())
+	}
 	return im, nil
+}
+
+// standInIPC readies the tracer to look at the cell's ipc namespace. That is after
+// twins were started from it, which are of no cell.
+func (im *Imprint) standInIPC() error {
+	if len(im.Twins) == 0 {
+		return nil
+	}
+	return im.tracer.Do(func() (err error) {
+		im.ipc, err = twin.StandInIPC(im.Twins[0].of)
+		return err
+	})
 }
 
 // take stops the processes and does what has to be done meanwhile: first all that
 // may be refused, then the rest.
 func (im *Imprint) take(c *Cell, during func() error) (err error) {
-	defer func() { err = errors.Join(err, im.resume()) }()
 	if err := im.kept.Close(); err != nil {
 		return err
 	}
 	im.kept, im.Copied = twin.NewKept(), 0
+	began := time.Now()
+	defer func() {
+		err = errors.Join(err, im.resume())
+		im.Pause = time.Since(began)
+	}()
 	for _, t := range im.Twins {
 		if t.paused, err = twin.Pause(t.of); err != nil {
 			return err
@@ -88,9 +106,6 @@ func (im *Imprint) take(c *Cell, during func() error) (err error) {
 	}
 	if err := im.complete(c.Pid()); err != nil {
 		return err
-	}
-	if len(im.Twins) > 0 {
-		im.kept.LookForIPC(im.Twins[0].paused)
 	}
 	states := make([]*twin.State, len(im.Twins))
 	for i, t := range im.Twins {
@@ -100,6 +115,11 @@ func (im *Imprint) take(c *Cell, during func() error) (err error) {
 	}
 	if err := im.kept.Check(); err != nil {
 		return err
+	}
+	if im.ipc {
+		if err := im.Twins[0].paused.LookForIPC(); err != nil {
+			return err
+		}
 	}
 	for i, t := range im.Twins {
 		take := t.become

@@ -3,7 +3,6 @@ package ptrace
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
@@ -110,7 +109,8 @@ func (t *Thread) wait() (int, error) {
 		if status, ok, err := t.poll(); ok || err != nil {
 			return status, err
 		}
-		runtime.Gosched()
+		// The kernel's yield only: Go's would give the processor to another
+		// thread and wait to get it back, which takes longer than the stop.
 		syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	stopped := make(chan struct{})
@@ -144,18 +144,16 @@ type childInfo struct {
 // see who wait for it.
 func (t *Thread) poll() (status int, ok bool, err error) {
 	var info childInfo
+	if err := t.waitid(&info, unix.WSTOPPED|unix.WNOHANG); err != nil || info.pid != 0 {
+		return int(info.status), info.pid != 0, err
+	}
 	if err := t.waitid(&info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WNOHANG); err != nil {
 		return 0, false, err
 	}
-	switch {
-	case info.pid == 0:
-		return 0, false, nil
-	case info.code != trapped:
+	if info.pid != 0 && info.code != trapped {
 		return 0, false, ErrGone
 	}
-	info = childInfo{}
-	err = t.waitid(&info, unix.WSTOPPED|unix.WNOHANG)
-	return int(info.status), info.pid != 0, err
+	return 0, false, nil
 }
 
 func (t *Thread) block() {
@@ -165,8 +163,11 @@ func (t *Thread) block() {
 
 func (t *Thread) waitid(info *childInfo, options int) error {
 	for {
-		_, _, errno := syscall.Syscall6(unix.SYS_WAITID, unix.P_PID, uintptr(t.TID), uintptr(unsafe.Pointer(info)),
-			uintptr(options|unix.WALL), 0, 0)
+		call := syscall.Syscall6
+		if options&unix.WNOHANG != 0 {
+			call = syscall.RawSyscall6
+		}
+		_, _, errno := call(unix.SYS_WAITID, unix.P_PID, uintptr(t.TID), uintptr(unsafe.Pointer(info)), uintptr(options|unix.WALL), 0, 0)
 		switch errno {
 		case 0:
 			return nil

@@ -15,7 +15,7 @@ func Children(pid int) (children []int, err error) {
 		return nil, err
 	}
 	for _, task := range tasks {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+		text, err := readProc(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}

@@ -21,7 +21,6 @@ type Kept struct {
 	bytes    int64
 	unix     map[uint64]unixSocket // nil before it was asked for
 	polls    map[int]*pollSet      // by object
-	ipc      chan error            // nil unless looked for
 }
 
 // pollSet is an epoll set, while it is found out by whom its files are watched.
@@ -152,11 +151,6 @@ func (p *Paused) watches(poll int, id watchID) (bool, error) {
 // Check says, once all processes have been read, whether all that they hold
 // together can be made again.
 func (k *Kept) Check() error {
-	if k.ipc != nil {
-		if err := <-k.ipc; err != nil {
-			return err
-		}
-	}
 	for _, set := range k.polls {
 		if len(set.unclaimed) > 0 {
 			return set.refusal

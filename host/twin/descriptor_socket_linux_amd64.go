@@ -224,7 +224,7 @@ func (p *Paused) keepTCP(s *Sock, fd, number int) error {
 // checkMulticast refuses memberships in groups, which do not say whose they are.
 func (p *Paused) checkMulticast(number int) error {
 	for name, joined := range map[string]func(string) bool{"igmp": joinedGroups, "igmp6": joinedGroups6} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", p.PID, name))
+		text, err := readProc(fmt.Sprintf("/proc/%d/net/%s", p.PID, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // the kernel does without
 		}

@@ -57,7 +57,7 @@ func (p *Paused) descriptor(number int) (Descriptor, error) {
 	if err != nil {
 		return Descriptor{}, err
 	}
-	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", p.PID, number))
+	info, err := readProc(fmt.Sprintf("/proc/%d/fdinfo/%d", p.PID, number))
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -291,7 +291,7 @@ func (p *Paused) Place() (place Place, err error) {
 		}
 		place.Groups = append(place.Groups, uint32(id))
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err == nil {
 		place.Group, place.Session, place.Terminal, err = parseGroups(string(stat))
 	}

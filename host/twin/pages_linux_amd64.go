@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -36,61 +37,178 @@ const (
 	scanProtects = 1          // PM_SCAN_WP_MATCHING
 )
 
-// ownPages finds the pages of a process that belong to it alone: those that were
-// ever written, in memory or swapped out, and of them those that were since a
-// tracker protected them. Those of shared memory are not among them.
-func ownPages(pid int, areas []Area) (own, written []run, err error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	own, written, err = scanPages(f, areas, 0)
-	if err == unix.ENOTTY {
-		own, err = readPages(f, areas)
-		written = own
-	}
-	return own, written, err
+// foundPages are those of a process that belong to it alone: those that were ever
+// written, in memory or swapped out. Those of shared memory are not among them.
+type foundPages struct {
+	own     []run
+	written []run // of them, since a tracker protected them
+	// fresh are those that a tracker has not protected, whosever they are; all of
+	// them if the pages were found again.
+	fresh []run
+	again bool
 }
 
-// protectPages has a tracker notice the next write to every page of a process's
-// own.
+// findPages finds the pages of a process. was are those that were found before, if
+// a tracker has protected every page since; otherwise nil.
+func findPages(pid int, areas []Area, was *foundPages) (p foundPages, err error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	p.again = was != nil
+	private := runsOf(areas)
+	for _, s := range stretches(areas) {
+		if s.anonymous || !p.again {
+			err = p.scan(f, s)
+		} else {
+			err = p.scanAgain(f, both(private, []run{s.run}), was.own)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == unix.ENOTTY { // before 6.7
+		p = foundPages{}
+		p.own, err = readPages(f, areas)
+		p.written = p.own
+	}
+	return p, err
+}
+
+// scan finds the pages of a stretch.
+func (p *foundPages) scan(f *os.File, s stretch) error {
+	q := query{excluded: pageZero, report: pageWritten}
+	if !s.anonymous {
+		q.excluded |= pageFile
+	}
+	return q.scan(f, s.run, func(r scanned) {
+		p.add(r)
+		if r.categories&pageWritten != 0 {
+			p.fresh = extend(p.fresh, run{r.start, r.end})
+		}
+	})
+}
+
+func (p *foundPages) add(r scanned) {
+	p.own = extend(p.own, run{r.start, r.end})
+	if r.categories&pageWritten != 0 {
+		p.written = extend(p.written, run{r.start, r.end})
+	}
+}
+
+// scanAgain finds the pages of a stretch in which there may be pages of files. It
+// looks only at those that were the process's own and at those that are new: a
+// page of a file that is still protected is still one.
+func (p *foundPages) scanAgain(f *os.File, private, own []run) error {
+	if len(private) == 0 {
+		return nil
+	}
+	var fresh []run
+	q := query{excluded: pageZero, wanted: pageWritten}
+	within := run{private[0].start, private[len(private)-1].end}
+	if err := q.scan(f, within, func(r scanned) { fresh = extend(fresh, run{r.start, r.end}) }); err != nil {
+		return err
+	}
+	fresh = both(fresh, private)
+	p.fresh = append(p.fresh, fresh...)
+	q = query{excluded: pageZero | pageFile, report: pageWritten}
+	for _, r := range near(union(fresh, both(own, private))) {
+		if err := q.scan(f, r, p.add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// near joins runs with few pages between them: asking once more takes longer.
+func near(list []run) (joined []run) {
+	const few = 8 * pageSize
+	for _, r := range list {
+		if last := len(joined) - 1; last >= 0 && r.start-joined[last].end <= few {
+			joined[last].end = r.end
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	return joined
+}
+
+// protectPages has a tracker notice the next write to every page of a process.
 func protectPages(pid int, areas []Area) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, _, err = scanPages(f, areas, scanProtects)
-	return err
+	q := query{excluded: pageZero, flags: scanProtects}
+	for _, s := range stretches(areas) {
+		if err := q.scan(f, s.run, func(scanned) {}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// scanPages asks the kernel (6.7 and later) for the ranges in one go.
-func scanPages(f *os.File, areas []Area, flags uint64) (own, written []run, err error) {
-	if len(areas) == 0 {
-		return nil, nil, nil
-	}
-	found := make([]scanned, 4096)
-	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), flags: flags, start: areas[0].Start, end: userEnd,
-		vec: uint64(uintptr(unsafe.Pointer(&found[0]))), vecLen: uint64(len(found)),
-		inverted: pageFile | pageZero, mask: pageFile | pageZero, anyOf: pagePresent | pageSwapped, report: pageWritten}
+// query is what pages, in memory or swapped out, are looked for.
+type query struct{ excluded, wanted, report, flags uint64 }
+
+// scan asks the kernel (6.7 and later) for the ranges.
+func (q query) scan(f *os.File, within run, found func(scanned)) error {
+	room := scanRoom.Get().(*[256]scanned)
+	defer scanRoom.Put(room)
+	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), flags: q.flags, start: within.start, end: within.end,
+		vec: uint64(uintptr(unsafe.Pointer(&room[0]))), vecLen: uint64(len(room)),
+		inverted: q.excluded, mask: q.excluded | q.wanted, anyOf: pagePresent | pageSwapped, report: q.report}
 	for args.start < args.end {
 		n, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&args)))
 		if errno != 0 {
-			return nil, nil, errno
+			return errno
 		}
-		for _, r := range found[:n] {
-			own = extend(own, run{r.start, r.end})
-			if r.categories&pageWritten != 0 {
-				written = extend(written, run{r.start, r.end})
-			}
+		for _, r := range room[:n] {
+			found(r)
 		}
 		if args.walkEnd <= args.start {
 			break
 		}
 		args.start = args.walkEnd
 	}
-	return own, written, nil
+	return nil
+}
+
+// scanRoom is never on a stack, which may move while the kernel has its address.
+var scanRoom = sync.Pool{New: func() any { return new([256]scanned) }}
+
+// stretch is a part of the addresses.
+type stretch struct {
+	run
+	anonymous bool // all of it
+}
+
+// stretches divides all addresses into the few that large anonymous areas have,
+// and those between. The kernel can tell pages of files from others only by a
+// look at what it knows of each page, which takes several times as long as all
+// the rest; in an anonymous area there are none.
+func stretches(areas []Area) (list []stretch) {
+	const large = 1 << 20
+	if len(areas) == 0 {
+		return nil
+	}
+	at := areas[0].Start
+	for _, a := range areas {
+		if a.file() || a.Shared || special(a) || a.Size() < large {
+			continue
+		}
+		if at < a.Start {
+			list = append(list, stretch{run{at, a.Start}, false})
+		}
+		list = append(list, stretch{run{a.Start, a.End}, true})
+		at = a.End
+	}
+	if at < userEnd {
+		list = append(list, stretch{run{at, userEnd}, false})
+	}
+	return list
 }
 
 // extend adds a run to a list, as part of the last if it follows that one.

@@ -297,7 +297,8 @@ func (p *Paused) askProcess() (a answers, err error) {
 	return a, nil
 }
 
-// askMemory has a thread make a call that writes its answer to the scratch.
+// askMemory has a thread make a call that writes its answer to the scratch. That
+// stays there until putBack.
 func (p *Paused) askMemory(t *thread, answer []byte, nr uintptr, args ...uint64) error {
 	result, err := t.Call(&t.regs, p.site, nr, args...)
 	if err == nil && result < 0 {
@@ -306,9 +307,11 @@ func (p *Paused) askMemory(t *thread, answer []byte, nr uintptr, args ...uint64)
 	if err != nil {
 		return fmt.Errorf("twin: process %d, call %d: %w", p.PID, nr, err)
 	}
-	// What is copied of the process must not be the answer.
-	return errors.Join(p.read(p.scratch, answer), p.write(p.scratch, p.saved[:]))
+	return p.read(p.scratch, answer)
 }
+
+// putBack restores the scratch, before anything of the process is copied.
+func (p *Paused) putBack() error { return p.write(p.scratch, p.saved[:]) }
 
 // prepareCalls finds an instruction to make calls with and memory for answers.
 func (p *Paused) prepareCalls(areas []Area) error {

@@ -26,8 +26,10 @@ type State struct {
 	areas   []Area
 	shared  []Area // those that children map anew, apart from the others
 
-	own     []run // pages that are the process's alone
-	written []run // those of them that were written since a tracker noticed last
+	found   foundPages
+	watched bool  // a tracker has protected all of them
+	own     []run // those that children have too
+	written []run // of them, since a tracker noticed last
 	copied  uint64
 
 	layout      [11]uint64 // as prctl_mm_map has them
@@ -58,7 +60,8 @@ func (p *Paused) Capture(filters int, was *State) (*State, error) {
 		s.readTimers,
 		s.askAtOnce,
 		s.askHabits,
-		s.readPages,
+		s.putBack,
+		func() error { return s.readPages(was) },
 	} {
 		err := step()
 		if errors.Is(err, ptrace.ErrDisturbed) {
@@ -73,9 +76,12 @@ func (p *Paused) Capture(filters int, was *State) (*State, error) {
 
 // readPages finds the pages that are to be copied, all in areas of the process's
 // own. Pages that are to be empty in children are left out.
-func (s *State) readPages() error {
-	own, written, err := ownPages(s.PID, s.areas)
-	if err != nil {
+func (s *State) readPages(was *State) (err error) {
+	var before *foundPages
+	if was != nil && was.watched {
+		before = &was.found
+	}
+	if s.found, err = findPages(s.PID, s.areas, before); err != nil {
 		return err
 	}
 	var wanted []run
@@ -84,7 +90,7 @@ func (s *State) readPages() error {
 			wanted = append(wanted, run{a.Start, a.End})
 		}
 	}
-	s.own, s.written = both(own, wanted), both(written, wanted)
+	s.own, s.written = both(s.found.own, wanted), both(s.found.written, wanted)
 	return nil
 }
 
@@ -99,7 +105,7 @@ func (s *State) ask() (err error) {
 // readAreas reads the mappings. Their flags are slow to read, and are those of
 // before if the mappings are.
 func (s *State) readAreas(was *State) (err error) {
-	if s.text, err = os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.PID)); err != nil {
+	if s.text, err = readProc(fmt.Sprintf("/proc/%d/maps", s.PID)); err != nil {
 		return err
 	}
 	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
@@ -167,7 +173,7 @@ func (s *State) checkArea(a Area) error {
 
 // readLayout reads where the program's parts are.
 func (s *State) readLayout(was *State) (err error) {
-	if s.auxv, err = os.ReadFile(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
+	if s.auxv, err = readProc(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
 		return err
 	}
 	if was != nil {
@@ -178,7 +184,7 @@ func (s *State) readLayout(was *State) (err error) {
 		s.layout = was.layout
 		return s.readHabits()
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
+	text, err := readProc(fmt.Sprintf("/proc/%d/stat", s.PID))
 	if err != nil {
 		return err
 	}
@@ -205,7 +211,7 @@ var ErrOther = errors.New("twin: the process runs another program than before")
 
 // readHabits reads what a process may change of itself at any time.
 func (s *State) readHabits() error {
-	personality, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", s.PID))
+	personality, err := readProc(fmt.Sprintf("/proc/%d/personality", s.PID))
 	if err != nil {
 		return err
 	}

@@ -2,21 +2,12 @@ package twin
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 )
 
 // status is what /proc/PID/status says of a process or thread.
 type status map[string]string
-
-func readStatus(path string) (status, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseStatus(string(text)), nil
-}
 
 func parseStatus(text string) status {
 	s := status{}

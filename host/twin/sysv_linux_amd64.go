@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"aether/host/spawn"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -17,36 +15,27 @@ var sysv = []struct{ file, name string }{
 	{"msg", "message queues of System V (msgget)"},
 }
 
-// LookForIPC begins to look whether the process's cell has objects of System V,
-// which belong to no process. Check waits for the answer.
-func (k *Kept) LookForIPC(p *Paused) {
-	k.ipc = make(chan error, 1)
-	go func() {
-		// On a thread of its own, which ends: it is in the wrong namespace then.
-		thread, err := spawn.NewThread(p.lookForIPC)
-		if err == nil {
-			thread.Close()
-		}
-		k.ipc <- err
-	}()
-}
-
-// lookForIPC goes to the process's ipc namespace: the kernel shows the reader's.
-func (p *Paused) lookForIPC() error {
-	pidfd, err := unix.PidfdOpen(p.PID, 0)
+// StandInIPC moves the calling thread to the ipc namespace of a process, for
+// LookForIPC: the kernel shows the reader's. It says whether it could; an ordinary
+// user cannot. The thread must be one that nothing else depends on.
+func StandInIPC(pid int) (stands bool, err error) {
+	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return os.NewSyscallError("pidfd_open", err)
+		return false, os.NewSyscallError("pidfd_open", err)
 	}
 	defer unix.Close(pidfd)
 	err = unix.Setns(pidfd, unix.CLONE_NEWIPC)
 	if err == unix.EPERM && byPath() {
-		return nil // an ordinary user cannot look
+		return false, nil
 	}
-	if err != nil {
-		return os.NewSyscallError("setns", err)
-	}
+	return err == nil, os.NewSyscallError("setns", err)
+}
+
+// LookForIPC refuses a process whose cell has objects of System V, which belong
+// to no process. The calling thread stands in the cell's ipc namespace.
+func (p *Paused) LookForIPC() error {
 	for _, kind := range sysv {
-		text, err := os.ReadFile("/proc/sysvipc/" + kind.file)
+		text, err := readProc("/proc/sysvipc/" + kind.file)
 		if os.IsNotExist(err) {
 			continue // the kernel does without
 		}

@@ -3,7 +3,6 @@ package twin
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 
 	"aether/host/spawn"
 
@@ -12,7 +11,7 @@ import (
 
 // readTimers reads those of timer_create, but for how much is left of them.
 func (s *State) readTimers() error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/timers", s.PID))
+	text, err := readProc(fmt.Sprintf("/proc/%d/timers", s.PID))
 	if err != nil {
 		return err
 	}

@@ -68,8 +68,7 @@ func (t *Tracker) ioctl(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Watch begins to notice writes: to the areas of the state, of which so many
-// pages were written before.
+// Watch begins to notice writes to the areas of the state.
 func (t *Tracker) Watch(s *State) error {
 	for _, r := range privateRanges(s.areas, s.shared) {
 		request := [4]uint64{r.start, r.size(), uffdModeTrack, 0}
@@ -77,11 +76,20 @@ func (t *Tracker) Watch(s *State) error {
 			return fmt.Errorf("twin: track %x-%x: %w", r.start, r.end, err)
 		}
 	}
+	if err := t.protect(s); err != nil {
+		return err
+	}
+	s.watched = true
+	return nil
+}
+
+// protect protects the pages that are not: all, the first time.
+func (t *Tracker) protect(s *State) error {
 	const few = 64
-	if len(s.written) > few {
+	if !s.found.again || len(s.found.fresh) > few {
 		return protectPages(s.PID, s.areas)
 	}
-	for _, r := range s.written {
+	for _, r := range s.found.fresh {
 		request := [3]uint64{r.start, r.size(), uffdModeNotice}
 		if err := t.ioctl(uffdProtect, unsafe.Pointer(&request)); err != nil {
 			return fmt.Errorf("twin: track %x-%x: %w", r.start, r.end, err)
