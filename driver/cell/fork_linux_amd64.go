@@ -154,7 +154,10 @@ func (i *instance) fork(ctx context.Context, children []*instance) error {
 			return errors.Join(err, imprint.Close())
 		}
 	}
-	for _, child := range children {
+	for n, child := range children {
+		if n > 0 {
+			imprint.StandBy()
+		}
 		if err := errors.Join(ctx.Err(), child.raise(i, imprint)); err != nil {
 			return errors.Join(err, imprint.Close())
 		}

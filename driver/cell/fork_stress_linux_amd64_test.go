@@ -306,7 +306,7 @@ func TestForksInTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	warm(t, driver, standing(ahead)+3) // PID 1 of the source, Python and its twin
+	warm(t, driver, standing(ahead)+4) // PID 1 of the source, Python, its twin and a spare
 	before := takeCensus(t, runDir)
 	most, briefly := 10_000, raceEnabled || testing.Short()
 	began, count := time.Now(), 0
@@ -328,8 +328,10 @@ func TestForksAtOnce(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	destroy(t, fork(t, source, 1)[0])  // something of it is kept for the next
-	warm(t, driver, standing(ahead)+3) // PID 1 of the source, Python and its twin
+	for range 2 {
+		destroy(t, fork(t, source, 1)[0]) // something of it is kept for the next
+	}
+	warm(t, driver, standing(ahead)+4) // PID 1 of the source, Python, its twin and a spare
 	before := takeCensus(t, runDir)
 	var callers sync.WaitGroup
 	for n := range few(200) {

@@ -53,22 +53,30 @@ func (f *forks) resumed() {
 type imprints struct {
 	mu     sync.Mutex
 	kept   *confine.Imprint
-	timer  *time.Timer
+	timer  *time.Timer // lets go of it
+	spare  *time.Timer // prepares it for the next fork
 	closed bool
 	// current says that the cell has been paused since it was taken.
 	current bool
 }
 
-// keepImprint is how long an imprint waits for the next fork.
-const keepImprint = 30 * time.Second
+const (
+	// keepImprint is how long an imprint waits for the next fork.
+	keepImprint = 30 * time.Second
+	// settleFork is how long preparing for that is put off: the child that was just
+	// made needs the processors.
+	settleFork = 3 * time.Millisecond
+)
 
 // take gives the imprint that is kept, if there is one, to the caller, and says
 // whether the cell is still what it shows.
 func (i *imprints) take() (_ *confine.Imprint, current bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.timer != nil {
-		i.timer.Stop()
+	for _, timer := range []*time.Timer{i.timer, i.spare} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	kept := i.kept
 	i.kept = nil
@@ -83,6 +91,7 @@ func (i *imprints) keep(imprint *confine.Imprint, paused bool) error {
 		return imprint.Close()
 	}
 	i.kept, i.current = imprint, paused
+	i.spare = time.AfterFunc(settleFork, imprint.StandBy)
 	if !paused {
 		i.timer = time.AfterFunc(keepImprint, i.expire)
 	}

@@ -19,7 +19,8 @@ type birth struct {
 	root  *Twin // whose script it is, and whose memory the process is born with
 	twin  *Twin
 	cell  *Cell
-	maker spawn.Step
+	maker spawn.Step // unless there is a spare
+	spare *spare
 	files []int // what the process is sent
 	below []*birth
 	check func() error // to be made when it is ready
@@ -35,17 +36,22 @@ func newBirth(s script, root, t *Twin, c *Cell, r Rebirth) *birth {
 }
 
 // write appends everything: the twin branches off a process that shares its
-// memory and joins the cell's namespaces; the child of that one has the memory
-// for itself, and drops what a command does.
+// memory and joins the cell's namespaces, if there is no spare that does; the
+// child of that one has the memory for itself, and drops what a command does.
 func (b *birth) write(ready spawn.Word) error {
 	if err := b.gather(); err != nil {
 		return err
 	}
 	h := b.cell.host
 	b.part(partEnter)
-	b.maker = b.Clone(spawn.Clone{Flags: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT, Cgroup: -1})
-	b.root.script.Return()
-	b.Land(b.maker)
+	flags := uint64(unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID)
+	if b.spare != nil {
+		flags |= unix.CLONE_VM
+	} else {
+		b.maker = b.Clone(spawn.Clone{Flags: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT, Cgroup: -1})
+		b.root.script.Return()
+		b.Land(b.maker)
+	}
 	b.receive(b.groupCount() + 1)
 	const pidfd, groups = 3, 4
 	b.Call(unix.SYS_SETNS, pidfd, b.cell.namespace)
@@ -55,7 +61,7 @@ func (b *birth) write(ready spawn.Word) error {
 	if b.Group.Into >= 0 {
 		into = groups + len(b.Group.Files)
 	}
-	child := b.Clone(spawn.Clone{Flags: unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID, Tids: []int{b.twin.state.Tid()}, Cgroup: into})
+	child := b.Clone(spawn.Clone{Flags: flags, Tids: []int{b.twin.state.Tid()}, Cgroup: into})
 	b.Exit()
 	b.Land(child)
 	var joined []int
@@ -153,7 +159,9 @@ func (b *birth) settle(ready spawn.Word) error {
 	b.receive(len(b.files))
 	b.descriptors()
 	b.part(partBorn)
-	b.twin.habits.Populate(b.Script)
+	if b.spare == nil || b.spare.lessons < b.twin.habits.Lessons() {
+		b.twin.habits.Populate(b.Script)
+	}
 	b.twin.state.Threads(b.Script, b.dropLast)
 	b.twin.state.Timers(b.Script)
 	b.twin.state.Limits(b.Script) // last: it may have more already than it could take now
@@ -170,6 +178,20 @@ func (b *birth) settle(ready spawn.Word) error {
 // prepare makes the process, which is ready, and all below it what they are to
 // go on as. It must be called on the tracer.
 func (b *birth) prepare(pid int, all *[]*twin.Paused) error {
+	if len(b.below) > 0 {
+		if err := b.prepareBelow(pid, all); err != nil {
+			return err
+		}
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	child, err := b.twin.state.Prepare(pid, b.root.script)
+	*all = append(*all, child)
+	return err
+}
+
+func (b *birth) prepareBelow(pid int, all *[]*twin.Paused) error {
 	children, err := twin.Children(pid)
 	if err != nil {
 		return err
@@ -183,12 +205,7 @@ func (b *birth) prepare(pid int, all *[]*twin.Paused) error {
 			return err
 		}
 	}
-	if err := b.check(); err != nil {
-		return err
-	}
-	child, err := b.twin.state.Prepare(pid, b.root.script)
-	*all = append(*all, child)
-	return err
+	return nil
 }
 
 // dropButOne is dropTo, but for what it takes to make threads with given

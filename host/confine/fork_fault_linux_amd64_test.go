@@ -22,19 +22,37 @@ import (
 func TestForkFailsAtAnyStep(t *testing.T) {
 	s := newForkScene(t)
 	total := 0
-	for _, which := range []string{"become", "birth"} {
+	for _, script := range []spoiling{
+		{"become", 1, s.fork, true},
+		{"birth", 2, s.fork, true},
+		// Who cannot have a spare is born without.
+		{"spare", 4, s.forkAgain, false},
+		{"birth by a spare", 5, s.forkAgain, true},
+	} {
+		if script.place > 3 && s.host.Identity.Single {
+			continue // without root all is copied anew, and a spare is of no use
+		}
 		for step, spoiled := 0, true; spoiled; step++ {
 			if testing.Short() {
 				step += 9
 			}
-			spoiled = s.spoil(t, which, step)
+			spoiled = s.spoil(t, script, step)
 			if t.Failed() {
-				t.Fatalf("step %d of %s", step, which)
+				t.Fatalf("step %d of %s", step, script.name)
 			}
 			total++
 		}
 	}
 	t.Logf("%d steps failed", total)
+}
+
+// spoiling is one of the scripts that are walked in a fork, by its place among
+// them, and whether the fork fails if it does.
+type spoiling struct {
+	name   string
+	place  int
+	fork   func(*testing.T) error
+	matter bool
 }
 
 // forkScene is a program that is forked.
@@ -93,27 +111,30 @@ func newForkScene(t *testing.T) *forkScene {
 
 // spoil makes one step of one of the scripts fail; it says whether there is such
 // a step.
-func (s *forkScene) spoil(t *testing.T, which string, step int) (found bool) {
+func (s *forkScene) spoil(t *testing.T, which spoiling, step int) (found bool) {
 	t.Helper()
 	threads := s.threads(t)
 	walked, matters := 0, true
 	s.host.spoil = func(script spoiler) {
-		if walked++; (walked == 1) != (which == "become") {
+		if walked++; walked != which.place {
 			return
 		}
 		// The first steps are those in which the twin waits for scripts.
-		const home = 5
+		const home = 10
 		if found = home+step < script.Len(); found {
 			matters = script.Spoil(home + step)
 		}
 	}
-	err := s.fork(t)
+	err := which.fork(t)
 	s.host.spoil = nil
-	switch {
-	case found && matters && err == nil:
-		t.Errorf("step %d of %s fails, and nobody notices", step, which)
-	case (!found || !matters) && err != nil:
-		t.Errorf("step %d of %s does not matter, but %v", step, which, err)
+	if step == 0 && !found {
+		t.Errorf("there is no script of %s", which.name)
+	}
+	switch fails := found && matters && which.matter; {
+	case fails && err == nil:
+		t.Errorf("step %d of %s fails, and nobody notices", step, which.name)
+	case !fails && err != nil:
+		t.Errorf("step %d of %s does not matter, but %v", step, which.name, err)
 	}
 	s.unharmed(t, threads)
 	return found
@@ -122,17 +143,51 @@ func (s *forkScene) spoil(t *testing.T, which string, step int) (found bool) {
 // fork forks the program once, and ends the child.
 func (s *forkScene) fork(t *testing.T) (err error) {
 	t.Helper()
-	began := time.Now()
-	defer func() {
-		if took := time.Since(began); took >= handshake {
-			t.Errorf("it took %v: a failure was waited out, not noticed", took)
-		}
-	}()
-	imprint, err := s.source.Imprint([]Running{{s.process.Pid(), -1}}, nil, func() error { return nil })
+	defer noticed(t, time.Now())
+	imprint, err := s.imprint(nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, imprint.Close()) }()
+	return errors.Join(s.child(t, imprint), imprint.Close())
+}
+
+// forkAgain forks it until there is a spare, and then once more when it has gone
+// on.
+func (s *forkScene) forkAgain(t *testing.T) (err error) {
+	t.Helper()
+	defer noticed(t, time.Now())
+	imprint, err := s.imprint(nil)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if err := s.child(t, imprint); err != nil {
+			return errors.Join(err, imprint.Close())
+		}
+	}
+	imprint.StandBy()
+	time.Sleep(time.Millisecond) // it counts meanwhile
+	if imprint, err = s.imprint(imprint); err != nil {
+		return err
+	}
+	return errors.Join(s.child(t, imprint), imprint.Close())
+}
+
+func (s *forkScene) imprint(last *Imprint) (*Imprint, error) {
+	return s.source.Imprint([]Running{{s.process.Pid(), -1}}, last, func() error { return nil })
+}
+
+// noticed says that a failure was, and not waited out.
+func noticed(t *testing.T, began time.Time) {
+	t.Helper()
+	if took := time.Since(began); took >= handshake {
+		t.Errorf("it took %v: a failure was waited out, not noticed", took)
+	}
+}
+
+// child makes a child of the imprint, and ends it.
+func (s *forkScene) child(t *testing.T, imprint *Imprint) error {
+	t.Helper()
 	child, err := s.base.Boot(forkConfig)
 	if err != nil {
 		t.Fatal(err)
@@ -178,11 +233,7 @@ func (s *forkScene) unharmed(t *testing.T, threads []string) {
 			t.Errorf("%s is traced (%v)", thread, err)
 		}
 	}
-	fmt.Fprintln(s.in, "source")
-	if line, err := s.lines.ReadString('\n'); err != nil || line != fmt.Sprintln(s.answers) {
-		t.Errorf("the source said %q, not %d: %v", line, s.answers, err)
-	}
-	s.answers++
+	s.ask(t)
 	for _, p := range others() {
 		if name := p.text("comm"); strings.Contains(name, "aether-twin") || processState(p.pid) == "Z" && parentOf(p) == os.Getpid() {
 			t.Errorf("process %d (%s) is left", p.pid, strings.TrimSpace(name))

@@ -35,7 +35,7 @@ type Running struct{ PID, Parent int }
 // processes only what they have written since has to be copied.
 func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *Imprint, err error) {
 	im := last
-	if im == nil || !slices.EqualFunc(im.Twins, list, func(t *Twin, r Running) bool { return t.of == r.PID && !t.broken }) {
+	if im == nil || !slices.EqualFunc(im.Twins, list, func(t *Twin, r Running) bool { return t.of == r.PID && t.usable() }) {
 		if err := last.Close(); err != nil {
 			return nil, err
 		}
@@ -44,6 +44,9 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 		}
 	}
 	if err = im.tracer.Do(func() error { return im.take(c, during) }); err == nil {
+		err = im.catchUp()
+	}
+	if err == nil {
 		return im, nil
 	}
 	again := last != nil && errors.Is(err, twin.ErrOther)
@@ -51,6 +54,15 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 		return c.Imprint(list, nil, during)
 	}
 	return nil, fmt.Errorf("confine: take an imprint: %w", err)
+}
+
+func (im *Imprint) catchUp() error {
+	for _, t := range im.Twins {
+		if err := t.catchUp(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newImprint starts what becomes twins of processes, which may be running.

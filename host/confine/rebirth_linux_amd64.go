@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -89,19 +90,43 @@ func (t *Twin) Spawn(c *Cell, r Rebirth) (*spawn.Process, error) {
 func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	t.script.Rewind()
 	b := newBirth(script{t.script.Script, &plan{without: t.host.without}}, t, t, c, r)
+	b.spare, t.spare = t.spare, nil
 	ready := t.script.Word()
-	if err := b.write(ready); err != nil {
-		return nil, err
+	if err = b.write(ready); err == nil {
+		err = b.sendAll()
 	}
-	if err := b.sendAll(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, b.giveUp())
 	}
+	if b.spare != nil {
+		p, err = t.bearBySpare(b.spare.process, ready)
+	} else {
+		p, err = t.bearByMaker(b.maker, ready)
+	}
+	if err != nil {
+		return nil, errors.Join(err, bury(p))
+	}
+	t.born, t.child = b, p
+	t.children++
+	return p, nil
+}
+
+// giveUp ends a spare that was not used.
+func (b *birth) giveUp() error {
+	if b.spare == nil {
+		return nil
+	}
+	return bury(b.spare.process)
+}
+
+// bearByMaker has the twin walk the script, and gives its grandchild when that is
+// ready.
+func (t *Twin) bearByMaker(maker spawn.Step, ready spawn.Word) (p *spawn.Process, err error) {
 	err = t.run()
-	if maker := int(b.maker.Result()); maker > 0 {
+	if maker := int(maker.Result()); maker > 0 {
 		err = errors.Join(err, reap(maker))
 	}
-	pid := t.script.Branched()
-	if pid > 0 {
+	if pid := t.script.Branched(); pid > 0 {
 		var adopted error
 		if p, adopted = spawn.Adopt(pid); adopted != nil {
 			return nil, errors.Join(err, adopted)
@@ -110,23 +135,43 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	if err == nil {
 		err = t.script.AwaitFrom(ready, p)
 	}
-	if err != nil {
-		return nil, errors.Join(err, bury(p))
+	return p, err
+}
+
+// bearBySpare has the spare walk it, which ends.
+func (t *Twin) bearBySpare(spare *spawn.Process, ready spawn.Word) (p *spawn.Process, err error) {
+	if t.host.spoil != nil {
+		t.host.spoil(t.script)
 	}
-	t.born, t.child = b, p
-	return p, nil
+	t.script.Summon()
+	_, err = spare.Wait()
+	if pid := t.script.Branched(); pid > 0 {
+		var adopted error
+		if p, adopted = spawn.Adopt(pid); adopted != nil {
+			return nil, errors.Join(err, adopted)
+		}
+	}
+	switch {
+	case err != nil:
+	case p == nil:
+		err = cmp.Or(t.script.Failure(), spawn.ErrEnded)
+	default:
+		err = t.script.AwaitFrom(ready, p)
+	}
+	return p, err
 }
 
 // Age tells the children of one imprint from those of the next.
 func (t *Twin) Age() int { return t.age }
 
 // Learn looks at what a child that Spawn made at that age has used of its memory
-// since, for those that come after it. A twin that is busy, or that the child no
-// longer shares memory with, does not.
+// since, for those that come after it. A twin that the child no longer shares
+// memory with does not.
 func (t *Twin) Learn(child *spawn.Process, age int) error {
-	if !t.mu.TryLock() {
+	if t.habits.Full() {
 		return nil
 	}
+	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.broken || t.recalled || t.age != age {
 		return nil

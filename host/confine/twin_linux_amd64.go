@@ -50,8 +50,11 @@ type Twin struct {
 	socket  *os.File      // for descriptors, to the twin's standard input
 	tracer  *spawn.Thread
 
-	age    int             // how often it has become what the process was
-	habits twin.WorkingSet // of its children
+	age      int             // how often it has become what the process was
+	habits   twin.WorkingSet // of its children
+	children int             // how many it has had
+	spare    *spare          // who has the next one, if not nil
+	delta    *twin.Delta     // what it has still to change
 
 	mu sync.Mutex // one child at a time is made
 	// born and child are the one that waits to proceed.
@@ -155,23 +158,64 @@ func (t *Twin) look(kept *twin.Kept) (state *twin.State, err error) {
 	return state, err
 }
 
-// become takes on the memory of the process, while it is paused.
-func (t *Twin) become(state *twin.State) error {
+// become takes on the memory of the process, while it is paused, or takes note of
+// what has to be changed for it.
+func (t *Twin) become(state *twin.State) (err error) {
 	t.mu.Lock() // nobody learns meanwhile
 	defer t.mu.Unlock()
-	t.script.Rewind()
-	check, err := state.Become(t.script, t.process.Pid(), t.state)
-	if err != nil {
+	if t.delta, err = t.changes(state); err != nil {
 		return err
 	}
-	t.script.Return()
-	if err := t.run(); err != nil {
-		return err
+	check := func() error { return nil }
+	if t.delta == nil {
+		if check, err = t.becomeWhole(state); err != nil {
+			return err
+		}
 	}
 	t.track(state)
 	t.state = state
 	t.age++
 	return check()
+}
+
+// changes is what a twin that has been the process before has to change, if that
+// is little.
+func (t *Twin) changes(state *twin.State) (*twin.Delta, error) {
+	if t.tracker == nil {
+		return nil, nil
+	}
+	return state.Delta(t.state)
+}
+
+// becomeWhole has the twin do what there is to do. A spare cannot follow.
+func (t *Twin) becomeWhole(state *twin.State) (check func() error, err error) {
+	if err := t.dropSpare(); err != nil {
+		return nil, err
+	}
+	t.script.Rewind()
+	if check, err = state.Become(t.script, t.process.Pid(), t.state); err != nil {
+		return nil, err
+	}
+	t.script.Return()
+	return check, t.run()
+}
+
+// catchUp changes what was noted, in the twin and in its spare. The process has
+// gone on.
+func (t *Twin) catchUp() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.delta == nil {
+		return nil
+	}
+	delta := t.delta
+	t.delta = nil
+	err := delta.Apply(t.process.Pid())
+	if t.spare != nil {
+		err = errors.Join(err, delta.Apply(t.spare.process.Pid()))
+	}
+	t.broken = err != nil
+	return err
 }
 
 // track begins to notice what is written from now on. A kernel that cannot, or
@@ -219,7 +263,7 @@ func (t *Twin) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.broken = true
-	var errs []error
+	errs := []error{t.dropSpare()}
 	if t.process != nil {
 		if err := t.process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			errs = append(errs, err)
@@ -236,6 +280,14 @@ func (t *Twin) close() error {
 	}
 	errs = append(errs, t.tracker.Close())
 	return errors.Join(append(errs, t.script.Close())...)
+}
+
+// usable says whether the twin can have more children, once nobody uses it: that
+// is not to be waited for while processes are stopped.
+func (t *Twin) usable() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.broken
 }
 
 // Refuse says that the process is or has something that cannot be carried over.

@@ -325,9 +325,14 @@ func (s *Script) Wait(w Word, most time.Duration) {
 	}
 	word := s.there(unsafe.Pointer(w.address))
 	s.Call(unix.SYS_FUTEX, word, futexWait, 0, timeout).MayFail()
-	// Requeueing nobody succeeds if and only if the word holds the last
-	// argument: an assertion that costs no code in the child.
-	s.Call(unix.SYS_FUTEX, word, futexCmpRequeue, 0, 0, word, 1)
+	s.Expect(word, 1)
+}
+
+// Expect appends the end of the script unless a word of 32 bits holds a value.
+// Requeueing nobody succeeds if and only if it does: an assertion that costs no
+// code in the child.
+func (s *Script) Expect(word uintptr, value uint32) {
+	s.Call(unix.SYS_FUTEX, word, futexCmpRequeue, 0, 0, word, uintptr(value))
 }
 
 // Phases of a child, as it tells them.

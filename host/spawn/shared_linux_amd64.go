@@ -22,10 +22,12 @@ type Shared struct {
 	all   []byte // code, then the script's memory
 	at    uintptr
 	first int // the step that the process begins with
+	aside int // the step that one begins with which stands by
 	home  int // how many steps the coming back and waiting take
 
-	run, done Word
-	ended     atomic.Bool
+	run, done     Word
+	call, standby Word
+	ended         atomic.Bool
 }
 
 // Clay is the pause program for a process that this program will trace and make
@@ -73,14 +75,20 @@ func NewShared(steps, arena int, at uintptr) (*Shared, error) {
 }
 
 // waitForWork makes the steps in which the process says that it has come back
-// and waits for the next script. They are never written over: this program may
-// write that script as soon as the process has said so.
+// and waits for the next script, and those in which another one stands by. They
+// are never written over: this program may write that script as soon as the
+// process has said so.
 func (s *Shared) waitForWork() {
-	s.run, s.done = s.Word(), s.Word()
+	s.run, s.done, s.call, s.standby = s.Word(), s.Word(), s.Word(), s.Word()
 	s.Call(unix.SYS_SCHED_YIELD).IntoAddress(s.there(unsafe.Pointer(s.run.address))) // 0
 	s.Signal(s.done)
 	s.first = s.count
 	s.Wait(s.run, 0)
+	over := s.JumpLater()
+	s.aside = s.count
+	s.Signal(s.standby)
+	s.Wait(s.call, 0)
+	s.Land(over)
 	s.home = s.count
 }
 
@@ -103,7 +111,7 @@ func (s *Shared) Registers() (code, control, step uintptr) {
 // waiting.
 func (s *Shared) Rewind() {
 	s.count, s.full = s.home, nil
-	s.used = 16 // the two words
+	s.used = 32 // the four words
 	c := s.control()
 	c.failedStep, c.failedErr, c.branchPid, c.noSignals = 0, 0, 0, 0
 }
@@ -113,6 +121,25 @@ func (s *Shared) Return() {
 	st := s.step(s.JumpLater().index)
 	st.dst = s.base() + controlSize
 }
+
+// StandBy ends the script of a process that was cloned from the one that walks
+// scripts, whose copy it is: it waits for Summon.
+func (s *Shared) StandBy() {
+	st := s.step(s.JumpLater().index)
+	st.dst = s.base() + controlSize + uintptr(s.aside)*stepSize
+}
+
+// AwaitStandBy waits until the process that is to stand by does.
+func (s *Shared) AwaitStandBy(p *Process) error { return s.AwaitFrom(s.standby, p) }
+
+// Recruit readies the words for another process to stand by.
+func (s *Shared) Recruit() {
+	atomic.StoreUint32(s.call.address, 0)
+	atomic.StoreUint32(s.standby.address, 0)
+}
+
+// Summon has the process that stands by walk the script that was written.
+func (s *Shared) Summon() { s.call.Set() }
 
 // Signal appends the setting of a word, which Await of this program waits for.
 func (s *Script) Signal(w Word) {

@@ -16,7 +16,7 @@ import (
 // next.
 func (s *State) BecomeAnew(script *spawn.Shared, pid int) (check func() error, err error) {
 	at, _, size := script.Mapping()
-	b := builder{script.Script, s, true}
+	b := builder{Script: script.Script, state: s, inside: true}
 	if err := b.shed(pid, uint64(at), uint64(at+size)); err != nil {
 		return nil, err
 	}

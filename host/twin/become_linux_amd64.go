@@ -72,7 +72,7 @@ func (s *State) Become(script *spawn.Shared, pid int, was *State) (check func() 
 			return nil, s.refuse(true, "uses the addresses that the script is put at")
 		}
 	}
-	b := builder{script.Script, s, false}
+	b := builder{Script: script.Script, state: s}
 	if was == nil {
 		if err := b.shed(pid, uint64(at), uint64(at+size)); err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (s *State) BecomeInside(script *spawn.Shared, was *State) (check func() err
 			return nil, s.refuse(false, "has a parent in the cell and maps %s", a.Name)
 		}
 	}
-	b := builder{script.Script, s, true}
+	b := builder{Script: script.Script, state: s, inside: true}
 	if err := b.moveVDSO(was.areas, uint64(at+size)); err != nil {
 		return nil, err
 	}
@@ -444,7 +444,7 @@ func (s *State) Describe(script *spawn.Script, file int) {
 		mapSize = 104
 		setMap  = 14 // PR_SET_MM_MAP
 	)
-	b := builder{script, s, false}
+	b := builder{Script: script, state: s}
 	s.layout[5] = s.brk
 	vector := b.bytes(s.auxv)
 	address, mem := b.Bytes(mapSize)

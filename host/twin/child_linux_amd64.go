@@ -19,7 +19,7 @@ func (s *State) Tid() int { return s.Inside }
 // process was beside its memory: how it treats signals, its timers, names and
 // limits.
 func (s *State) Process(script *spawn.Script) {
-	b := builder{script, s, false}
+	b := builder{Script: script, state: s}
 	for signal, action := range s.actions {
 		b.Call(unix.SYS_RT_SIGACTION, uintptr(signal), b.bytes(action[:]), 0, 8)
 	}
@@ -39,7 +39,7 @@ func (s *State) Process(script *spawn.Script) {
 // Limits appends the resource limits of the process. What it could not raise, it
 // does not.
 func (s *State) Limits(script *spawn.Script) {
-	b := builder{script, s, false}
+	b := builder{Script: script, state: s}
 	for i, limit := range s.limits {
 		address, mem := b.Bytes(16)
 		binary.NativeEndian.PutUint64(mem, limit.Cur)
@@ -77,7 +77,7 @@ const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLON
 // own appends what each must do itself before it waits to be continued. The
 // first thread goes on when all of them are there.
 func (s *State) Threads(script *spawn.Script, own func()) {
-	b := builder{script, s, false}
+	b := builder{Script: script, state: s}
 	clones := make([]spawn.Step, 0, len(s.threads))
 	var ready []spawn.Word
 	for _, t := range s.threads[1:] {
@@ -107,7 +107,14 @@ func (s *State) Threads(script *spawn.Script, own func()) {
 // for tracing.
 func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error) {
 	child = &Paused{PID: pid}
-	if err := child.stop(); err != nil {
+	// Nothing but the script has run in it, so there are no others.
+	tids := []int{pid}
+	if len(s.threads) > 1 {
+		if tids, err = taskIDs(pid); err != nil {
+			return child, err
+		}
+	}
+	if err := child.seize(tids); err != nil {
 		return child, err
 	}
 	if len(child.threads) != len(s.threads) {
@@ -127,13 +134,13 @@ func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error
 func (p *Paused) Release() error { return p.release() }
 
 func (s *State) put(child *Paused, script *spawn.Shared) error {
-	for _, t := range child.threads {
-		status, err := readStatus(fmt.Sprintf("/proc/%d/task/%d/status", child.PID, t.TID))
-		if err != nil {
-			return err
-		}
-		if t.inside, err = status.inside(); err != nil {
-			return err
+	child.threads[0].inside = s.threads[0].inside
+	for i, t := range child.threads {
+		var err error
+		if i > 0 {
+			if t.inside, err = insideOf(child.PID, t.TID); err != nil {
+				return err
+			}
 		}
 		if t.regs, err = t.Registers(); err != nil {
 			return err
@@ -159,6 +166,15 @@ func (s *State) put(child *Paused, script *spawn.Shared) error {
 		}
 	}
 	return nil
+}
+
+// insideOf is the number that a thread has in its own pid namespace.
+func insideOf(pid, tid int) (int, error) {
+	status, err := readStatus(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return 0, err
+	}
+	return status.inside()
 }
 
 // putRSeq registers a thread for restartable sequences. That is not among the

@@ -64,7 +64,7 @@ func (s *State) askTimers() error {
 // Timers appends the making of timers, each with its old number: the kernel gives
 // numbers one after another. The threads that they signal must be there.
 func (s *State) Timers(script *spawn.Script) {
-	b := builder{script, s, false}
+	b := builder{Script: script, state: s}
 	wanted := map[int]posixTimer{}
 	last := -1
 	for _, t := range s.posixTimers {

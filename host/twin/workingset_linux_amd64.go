@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -18,8 +19,13 @@ import (
 // each. The zero value has learned nothing.
 type WorkingSet struct {
 	written, read pageSet
-	learned       int
+	learned       atomic.Int32
 }
+
+// Lessons is from how many children it has learned, and Full says that there is
+// nothing more to learn. They may be asked at any time.
+func (w *WorkingSet) Lessons() int { return int(w.learned.Load()) }
+func (w *WorkingSet) Full() bool   { return w.Lessons() >= enoughLearned }
 
 // pageSet are pages that were used once, and of them those that were again.
 type pageSet struct{ once, again []run }
@@ -43,7 +49,7 @@ const (
 // Learn looks at a child of the twin. Both must be alive: only then is what the
 // two still share known from what the child has for itself.
 func (w *WorkingSet) Learn(pid int) error {
-	if w.learned >= enoughLearned {
+	if w.Full() {
 		return nil
 	}
 	written, read, err := touched(pid)
@@ -55,7 +61,7 @@ func (w *WorkingSet) Learn(pid int) error {
 	}
 	w.written.add(written)
 	w.read.add(read)
-	w.learned++
+	w.learned.Add(1)
 	return nil
 }
 
