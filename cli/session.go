@@ -48,7 +48,7 @@ func (s *session) run(list []sandbox.Driver, spec sandbox.Spec, args []string) (
 	}
 	s.created = time.Now()
 	defer func() { err = errors.Join(err, s.destroy()) }()
-	s.client = guest.NewClient(s.instance.Dial, guest.ClientOptions{})
+	s.client = guest.ClientFor(s.instance, guest.ClientOptions{})
 	return s.command(ctx, signals, args)
 }
 

@@ -78,7 +78,7 @@ func (c *coding) run(spec sandbox.Spec, code string) (err error) {
 	defer func() { err = errors.Join(err, child.Destroy(context.Background())) }()
 	c.answer.Sandbox, c.answer.Times.Created = child.ID(), c.since(time.Now())
 	c.answer.Times.Fork = float64(child.Took().Microseconds()) / 1000
-	client := guest.NewClient(child.Dial, guest.ClientOptions{})
+	client := guest.ClientFor(child, guest.ClientOptions{})
 	defer client.Close()
 	copied, err := interpreter.Attach(ctx, client, *child.Handle(), interpreter.Options{})
 	if err != nil {

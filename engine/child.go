@@ -167,7 +167,7 @@ var errClosed = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "t
 // adopt begins to watch a sandbox that was forked.
 func (e *Engine) adopt(from *origin, instance sandbox.Instance, n Node) *Child {
 	child := &Child{origin: newOrigin(e, from.template, instance, from.resident), node: n,
-		client: guest.NewClient(instance.Dial, guest.ClientOptions{})}
+		client: guest.ClientFor(instance, guest.ClientOptions{})}
 	e.tree.add(n)
 	e.mu.Lock()
 	e.children[child] = true

@@ -18,15 +18,13 @@ type Streams struct {
 
 	running *guest.Running
 	unlink  context.CancelFunc
-	input   *io.PipeReader
-	stdin   *io.PipeWriter
 	outputs []*io.PipeWriter
 	done    chan struct{}
 	status  guest.Status
 	err     error
 }
 
-// errUnlinked ends the input of a connection and not that of its process.
+// errUnlinked ends the output of a connection and not that of its process.
 var errUnlinked = errors.New("engine: the connection to the process was closed")
 
 func startStreams(ctx context.Context, client *guest.Client, cmd guest.Cmd) (*Streams, error) {
@@ -55,13 +53,13 @@ func link(ctx context.Context, cmd guest.Cmd, begin func(context.Context, guest.
 	var life context.Context
 	life, s.unlink = context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, s.unlink)
-	s.input, s.stdin = io.Pipe()
-	s.Stdin, cmd.Stdin = s.stdin, s.input
+	cmd.StdinPipe = true
 	var err error
 	if s.running, err = begin(life, cmd); err != nil {
 		s.unlink()
 		return nil, errors.Join(ctx.Err(), err)
 	}
+	s.Stdin = s.running.Stdin()
 	go s.follow()
 	if !stop() {
 		s.Close()
@@ -79,7 +77,6 @@ func (s *Streams) follow() {
 	for _, w := range s.outputs {
 		w.CloseWithError(end)
 	}
-	s.input.CloseWithError(errUnlinked)
 	s.unlink()
 	close(s.done)
 }
@@ -98,8 +95,6 @@ func (s *Streams) Close() {
 	for _, w := range s.outputs {
 		w.CloseWithError(errUnlinked)
 	}
-	// Not an end of file: that would end the input of the process.
-	s.stdin.CloseWithError(errUnlinked)
 	s.unlink()
 	<-s.done
 }

@@ -60,7 +60,7 @@ func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Reci
 	if err != nil {
 		return nil, err
 	}
-	client := guest.NewClient(instance.Dial, guest.ClientOptions{})
+	client := guest.ClientFor(instance, guest.ClientOptions{})
 	defer client.Close()
 	defer func() {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net"
 	"net/http"
+	"sync"
 
 	"connectrpc.com/connect"
 
@@ -25,8 +26,14 @@ type ClientOptions struct {
 
 // Client speaks to a guest service. It may be used by many at once.
 type Client struct {
-	http    *http.Client
-	opts    ClientOptions
+	http *http.Client
+	opts ClientOptions
+	wire func() calls         // made at the first use, for it takes longer than many calls
+	near func() (Near, error) // nil if the service is elsewhere
+}
+
+// calls are those of the wire.
+type calls struct {
 	process processconnect.ProcessClient
 	files   filesystemconnect.FilesystemClient
 }
@@ -38,13 +45,19 @@ func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions)
 		DisableCompression: true,
 	}
 	c := &Client{http: &http.Client{Transport: transport}, opts: opts}
+	c.wire = sync.OnceValue(c.newCalls)
+	return c
+}
+
+func (c *Client) newCalls() calls {
 	options := []connect.ClientOption{
-		connect.WithInterceptors(identify{opts}),
+		connect.WithInterceptors(identify{c.opts}),
 		connect.WithAcceptCompression("gzip", nil, nil), // output comes from nearby
 	}
-	c.process = processconnect.NewProcessClient(c.http, clientURL, options...)
-	c.files = filesystemconnect.NewFilesystemClient(c.http, clientURL, options...)
-	return c
+	return calls{
+		processconnect.NewProcessClient(c.http, clientURL, options...),
+		filesystemconnect.NewFilesystemClient(c.http, clientURL, options...),
+	}
 }
 
 // Close closes the connections that are idle.

@@ -25,6 +25,9 @@ type Cmd struct {
 
 	// Stdin, if set, is copied to the process until its end.
 	Stdin io.Reader
+	// StdinPipe, if set, has the process read what is written to Running.Stdin;
+	// Stdin is not used then.
+	StdinPipe bool
 	// Stdout and Stderr get the output, byte for byte; a nil one drops it. A
 	// terminal writes everything to Stdout.
 	Stdout, Stderr io.Writer
@@ -41,6 +44,8 @@ type Running struct {
 	cmd    Cmd
 	stream eventStream
 	pid    uint32
+	stdin  io.WriteCloser // of a StdinPipe
+	piped  *io.PipeReader // its other end, if the process is not near
 }
 
 // eventStream is what Start and Connect have in common.
@@ -55,32 +60,44 @@ type eventStream interface {
 // process's too: the sandbox ends it and everything it started. Cancelling the
 // context only leaves the process alone.
 func (c *Client) Start(ctx context.Context, cmd Cmd) (*Running, error) {
-	stream, err := c.process.Start(ctx, connect.NewRequest(cmd.request()))
+	stream, err := c.start(ctx, cmd.request())
 	if err != nil {
 		return nil, clientError("start", err)
 	}
-	return c.begin(ctx, cmd, stream)
+	return c.begin(ctx, "start", cmd, stream)
+}
+
+func (c *Client) start(ctx context.Context, req *pb.StartRequest) (eventStream, error) {
+	if c.near != nil {
+		return c.nearby(func(n Near) (nearProcess, error) { return n.startNear(ctx, c.opts, req) })
+	}
+	return c.wire().process.Start(ctx, connect.NewRequest(req))
 }
 
 // Connect follows a process that already runs, from what nobody has read of it
-// yet. Only the writers and the reader of the Cmd count.
+// yet. Only the input and the output of the Cmd count.
 func (c *Client) Connect(ctx context.Context, pid int, cmd Cmd) (*Running, error) {
-	stream, err := c.process.Connect(ctx, connect.NewRequest(&pb.ConnectRequest{Process: byPid(uint32(pid))}))
+	stream, err := c.connect(ctx, byPid(uint32(pid)))
 	if err != nil {
 		return nil, clientError("connect", err)
 	}
-	return c.begin(ctx, cmd, stream)
+	return c.begin(ctx, "connect", cmd, stream)
 }
 
-func (c *Client) begin(ctx context.Context, cmd Cmd, stream eventStream) (*Running, error) {
+func (c *Client) connect(ctx context.Context, sel *pb.ProcessSelector) (eventStream, error) {
+	if c.near != nil {
+		return c.nearby(func(n Near) (nearProcess, error) { return n.connectNear(ctx, c.opts, sel) })
+	}
+	return c.wire().process.Connect(ctx, connect.NewRequest(&pb.ConnectRequest{Process: sel}))
+}
+
+func (c *Client) begin(ctx context.Context, op string, cmd Cmd, stream eventStream) (*Running, error) {
 	r := &Running{client: c, cmd: cmd, stream: stream}
 	if !stream.Receive() {
-		return nil, clientError("start", errors.Join(missingStart(stream.Err()), stream.Close()))
+		return nil, clientError(op, errors.Join(missingStart(stream.Err()), stream.Close()))
 	}
 	r.pid = eventOf(stream).GetStart().GetPid()
-	if cmd.Stdin != nil {
-		go r.copyInput(context.WithoutCancel(ctx))
-	}
+	r.beginInput(context.WithoutCancel(ctx))
 	return r, nil
 }
 
@@ -92,7 +109,7 @@ func missingStart(err error) error {
 }
 
 func (cmd *Cmd) request() *pb.StartRequest {
-	input := cmd.Stdin != nil
+	input := cmd.Stdin != nil || cmd.StdinPipe
 	req := &pb.StartRequest{Process: &pb.ProcessConfig{Cmd: cmd.Path, Args: cmd.Args, Envs: cmd.Env}, Stdin: &input}
 	if cmd.Dir != "" {
 		req.Process.Cwd = &cmd.Dir
@@ -118,6 +135,8 @@ func eventOf(stream eventStream) *pb.ProcessEvent {
 		return s.Msg().GetEvent()
 	case *connect.ServerStreamForClient[pb.ConnectResponse]:
 		return s.Msg().GetEvent()
+	case nearProcess:
+		return s.event()
 	}
 	return nil
 }
@@ -125,14 +144,18 @@ func eventOf(stream eventStream) *pb.ProcessEvent {
 // Pid is the process's id inside the sandbox.
 func (r *Running) Pid() int { return int(r.pid) }
 
-// Close stops following. The process goes on.
-func (r *Running) Close() error { return r.stream.Close() }
+// Close stops following. The process goes on, and so does its input, unless that
+// is a pipe.
+func (r *Running) Close() error {
+	r.closePipe()
+	return r.stream.Close()
+}
 
 // Wait carries the output until the process has ended. It is called once, and
 // the output waits for it. Errors: Timeout if the process's time was over, and
 // whatever the writers answer.
 func (r *Running) Wait() (Status, error) {
-	defer r.stream.Close()
+	defer r.Close()
 	var end *pb.ProcessEvent_EndEvent
 	for r.stream.Receive() {
 		event := eventOf(r.stream)
@@ -180,56 +203,27 @@ func (r *Running) output(data *pb.ProcessEvent_DataEvent) error {
 	return err
 }
 
-// copyInput sends input and then its end. A process that has ended, or does not
-// read, is no failure of the command: Wait tells how that went.
-func (r *Running) copyInput(ctx context.Context) {
-	stream := r.client.process.StreamInput(ctx)
-	err := stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Start{Start: &pb.StreamInputRequest_StartEvent{Process: byPid(r.pid)}}})
-	buf := make([]byte, 32<<10)
-	for err == nil {
-		var n int
-		n, err = r.cmd.Stdin.Read(buf)
-		if n == 0 {
-			continue
-		}
-		if sent := stream.Send(r.inputMessage(buf[:n])); sent != nil {
-			err = sent
-		}
-	}
-	if _, failed := stream.CloseAndReceive(); failed == nil && err == io.EOF && r.cmd.Terminal == nil {
-		_ = r.CloseStdin(ctx)
-	}
-}
-
-func (r *Running) inputMessage(data []byte) *pb.StreamInputRequest {
-	input := &pb.ProcessInput{Input: &pb.ProcessInput_Stdin{Stdin: data}}
-	if r.cmd.Terminal != nil {
-		input = &pb.ProcessInput{Input: &pb.ProcessInput_Pty{Pty: data}}
-	}
-	return &pb.StreamInputRequest{Event: &pb.StreamInputRequest_Data{Data: &pb.StreamInputRequest_DataEvent{Input: input}}}
-}
-
 // Signal sends a signal to the process.
 func (r *Running) Signal(ctx context.Context, sig syscall.Signal) error {
-	_, err := r.client.process.SendSignal(ctx, connect.NewRequest(&pb.SendSignalRequest{Process: byPid(r.pid), Signal: pb.Signal(sig)}))
+	_, err := r.client.wire().process.SendSignal(ctx, connect.NewRequest(&pb.SendSignalRequest{Process: byPid(r.pid), Signal: pb.Signal(sig)}))
 	return clientError("signal", err)
 }
 
 // Resize changes the size of the process's terminal.
 func (r *Running) Resize(ctx context.Context, size Size) error {
-	_, err := r.client.process.Update(ctx, connect.NewRequest(&pb.UpdateRequest{Process: byPid(r.pid), Pty: &pb.PTY{Size: size.message()}}))
+	_, err := r.client.wire().process.Update(ctx, connect.NewRequest(&pb.UpdateRequest{Process: byPid(r.pid), Pty: &pb.PTY{Size: size.message()}}))
 	return clientError("resize", err)
 }
 
 // CloseStdin ends the process's input.
 func (r *Running) CloseStdin(ctx context.Context) error {
-	_, err := r.client.process.CloseStdin(ctx, connect.NewRequest(&pb.CloseStdinRequest{Process: byPid(r.pid)}))
+	_, err := r.client.wire().process.CloseStdin(ctx, connect.NewRequest(&pb.CloseStdinRequest{Process: byPid(r.pid)}))
 	return clientError("close stdin", err)
 }
 
 // Processes lists the processes that run.
 func (c *Client) Processes(ctx context.Context) ([]*pb.ProcessInfo, error) {
-	res, err := c.process.List(ctx, connect.NewRequest(&pb.ListRequest{}))
+	res, err := c.wire().process.List(ctx, connect.NewRequest(&pb.ListRequest{}))
 	if err != nil {
 		return nil, clientError("list processes", err)
 	}

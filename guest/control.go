@@ -23,13 +23,22 @@ var open = map[string]bool{"/health": true, "/files": true, "/init": true}
 // URL will do, and init does, since its token may be in the body.
 func (s *Service) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := s.current().token
-		if token != "" && !open[r.URL.Path] && !sameText(r.Header.Get(tokenHeader), token) {
-			httpError(w, unauthenticated(tokenHeader, "the access token is missing or wrong"))
-			return
+		if !open[r.URL.Path] {
+			if err := s.checkToken(r.Header); err != nil {
+				httpError(w, err)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func (s *Service) checkToken(header http.Header) error {
+	token := s.current().token
+	if token != "" && !sameText(header.Get(tokenHeader), token) {
+		return unauthenticated(tokenHeader, "the access token is missing or wrong")
+	}
+	return nil
 }
 
 func (s *Service) health(w http.ResponseWriter, _ *http.Request) {

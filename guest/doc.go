@@ -9,5 +9,6 @@
 // that nobody takes is kept up to a bound.
 //
 // The wire is the one that agent clients already speak: Connect calls for
-// processes and files, plain HTTP for contents. See package wire.
+// processes and files, plain HTTP for contents. See package wire. A client in the
+// same program as its service follows processes without it; see ClientFor.
 package guest

@@ -116,23 +116,27 @@ func clientError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	// What failed on this side already has its class.
 	e := &sandbox.Error{Op: op, Err: err, Class: sandbox.ClassOf(err)}
-	switch code := connect.CodeOf(err); code {
-	case connect.CodeUnknown:
-	case connect.CodeAlreadyExists:
-		e.Class = sandbox.Conflict
-	case connect.CodeUnauthenticated:
-		e.Class = sandbox.Denied
-	default:
-		for class, c := range codes {
-			if c == code {
-				e.Class = class
-			}
-		}
+	if e.Class == sandbox.Internal { // what failed on this side has its class
+		e.Class = classOfCode(connect.CodeOf(err))
 	}
 	e.Retry = e.Class == sandbox.Unavailable
 	return e
+}
+
+func classOfCode(code connect.Code) sandbox.Class {
+	switch code {
+	case connect.CodeAlreadyExists:
+		return sandbox.Conflict
+	case connect.CodeUnauthenticated:
+		return sandbox.Denied
+	}
+	for class, c := range codes {
+		if c == code {
+			return class
+		}
+	}
+	return sandbox.Internal
 }
 
 // clientStatus is clientError for plain HTTP.

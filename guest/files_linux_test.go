@@ -255,7 +255,7 @@ func TestBrokenUpload(t *testing.T) {
 }
 
 func TestUnsizedFiles(t *testing.T) {
-	client := here(t)
+	client := here(t, wire)
 	if got, err := read(t, client, "/proc/version"); err != nil || !strings.HasPrefix(got, "Linux") {
 		t.Errorf("%q, %v", got, err)
 	}

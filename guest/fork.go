@@ -53,7 +53,7 @@ func (s *Service) Adopt(from *Service, running Process, files map[*os.File]*os.F
 		return processGone(pid)
 	}
 	p := &process{Process: running, pid: pid, config: was.config, tag: was.tag,
-		out: newOutput(s.keep), done: make(chan struct{}), input: files[was.input], master: files[was.master]}
+		out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{}), input: files[was.input], master: files[was.master]}
 	for i, end := range was.ends {
 		// One that is missing is a stream that the process has closed.
 		if files[end] != nil {

@@ -128,10 +128,14 @@ func (r *reader) peek() (*pb.ProcessEvent, error) {
 	return nil, nil
 }
 
-// take takes the piece that peek gave, once it was delivered.
-func (r *reader) take() {
+// take takes the piece that peek gave, once it was delivered. For a reader that
+// was detached meanwhile it is not: the next reader gets the piece.
+func (r *reader) take() bool {
 	r.out.mu.Lock()
 	defer r.out.mu.Unlock()
+	if _, attached := r.out.readers[r]; !attached {
+		return false
+	}
 	r.next++
 	slowest := r.next
 	for other := range r.out.readers {
@@ -141,4 +145,5 @@ func (r *reader) take() {
 		r.out.drop(int(n))
 		r.out.room.Broadcast()
 	}
+	return true
 }

@@ -99,3 +99,29 @@ func TestLateReaderStartsWithWhatNobodyTook(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestOutputDetachedReaderTakesNothing leaves a reader's piece to the next one.
+func TestOutputDetachedReaderTakesNothing(t *testing.T) {
+	o := newOutput(2 * (1 + chunkCost))
+	o.append(stdoutEvent([]byte("a")), 1)
+	r := o.attach()
+	if event, err := r.peek(); event == nil || err != nil {
+		t.Fatalf("%v, %v", event, err)
+	}
+	r.detach()
+	if r.take() {
+		t.Error("a reader that was detached took something")
+	}
+	next := o.attach()
+	o.close()
+	if got := drain(next); string(got) != "a" {
+		t.Errorf("got %q", got)
+	}
+	next.detach()
+	for range 3 { // what the first has not seen is dropped meanwhile
+		o.append(stdoutEvent([]byte("b")), 1)
+	}
+	if r.take() {
+		t.Error("it took what is gone")
+	}
+}

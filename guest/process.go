@@ -3,7 +3,6 @@
 package guest
 
 import (
-	"context"
 	"errors"
 	"os"
 	"sync"
@@ -38,7 +37,7 @@ type process struct {
 	ends   []*os.File
 	kinds  []outputKind // of the ends
 	pumps  sync.WaitGroup
-	inputs sync.Mutex // keeps pieces of input whole and in order
+	inputs turn // keeps pieces of input whole and in order
 
 	timer     *time.Timer // nil without a timeout
 	timedOut  atomic.Bool
@@ -148,65 +147,6 @@ func (p *process) resize(size *pb.PTY_Size) error {
 	}
 	if r, ok := p.Process.(Resized); ok {
 		return r.Resized()
-	}
-	return nil
-}
-
-// write writes input. It waits for a process that does not read, until the
-// caller gives up.
-func (p *process) write(ctx context.Context, in *pb.ProcessInput) error {
-	var data []byte
-	switch in.GetInput().(type) {
-	case *pb.ProcessInput_Pty:
-		if p.master == nil {
-			return sandbox.Invalidf("input", "the process has no terminal; send stdin")
-		}
-		data = in.GetPty()
-	case *pb.ProcessInput_Stdin:
-		if p.master != nil {
-			return sandbox.Invalidf("input", "the process has a terminal; send pty")
-		}
-		data = in.GetStdin()
-	default:
-		return sandbox.Invalidf("input", "it is missing")
-	}
-	if p.input == nil {
-		return &sandbox.Error{Class: sandbox.Conflict, Field: "input", Reason: "the process was started without stdin"}
-	}
-	return p.writeAll(ctx, data)
-}
-
-func (p *process) writeAll(ctx context.Context, data []byte) error {
-	p.inputs.Lock()
-	defer p.inputs.Unlock()
-	if err := p.input.SetWriteDeadline(time.Time{}); err != nil {
-		return inputClosed(err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = p.input.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
-	_, err := p.input.Write(data)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return ctx.Err()
-	case errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE):
-		return inputClosed(err)
-	}
-	return err
-}
-
-func inputClosed(err error) error {
-	return &sandbox.Error{Class: sandbox.Conflict, Field: "input", Reason: "the input is closed", Err: err}
-}
-
-func (p *process) closeInput() error {
-	if p.master != nil {
-		return sandbox.Invalidf("process", "a terminal's input has no end; send control-D")
-	}
-	if p.input == nil {
-		return nil
-	}
-	if err := p.input.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return err
 	}
 	return nil
 }

@@ -5,11 +5,7 @@ package guest
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"strconv"
 	"syscall"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -18,8 +14,6 @@ import (
 
 	pb "aether/guest/wire/process"
 )
-
-const defaultKeepalive = 90 * time.Second
 
 // processes serves the Process calls.
 type processes struct{ *Service }
@@ -39,8 +33,9 @@ func (s processes) Start(ctx context.Context, req *connect.Request[pb.StartReque
 	if err != nil {
 		return err
 	}
-	f := follower{p, r, stream.ResponseTrailer(), func(e *pb.ProcessEvent) error { return stream.Send(&pb.StartResponse{Event: e}) }}
-	return f.follow(ctx, req.Header())
+	return s.follower(p, r, stream.ResponseTrailer()).send(ctx, req.Header(), func(e *pb.ProcessEvent) error {
+		return stream.Send(&pb.StartResponse{Event: e})
+	})
 }
 
 func (s processes) Connect(ctx context.Context, req *connect.Request[pb.ConnectRequest], stream *connect.ServerStream[pb.ConnectResponse]) error {
@@ -48,71 +43,9 @@ func (s processes) Connect(ctx context.Context, req *connect.Request[pb.ConnectR
 	if err != nil {
 		return err
 	}
-	f := follower{p, p.out.attach(), stream.ResponseTrailer(), func(e *pb.ProcessEvent) error { return stream.Send(&pb.ConnectResponse{Event: e}) }}
-	return f.follow(ctx, req.Header())
-}
-
-// follower sends the events of one process to one client.
-type follower struct {
-	*process
-	reader  *reader
-	trailer http.Header
-	send    func(*pb.ProcessEvent) error
-}
-
-// follow returns when the process has ended or the client has gone; the process
-// goes on without it.
-func (f follower) follow(ctx context.Context, header http.Header) error {
-	defer f.reader.detach()
-	if err := f.send(startEvent(f.pid)); err != nil {
-		return err
-	}
-	alive := time.NewTicker(keepaliveInterval(header))
-	defer alive.Stop()
-	for {
-		event, err := f.reader.peek()
-		if err == io.EOF {
-			return f.sendEnd()
-		}
-		if event != nil {
-			if err := f.send(event); err != nil {
-				return err
-			}
-			f.reader.take()
-			continue
-		}
-		select {
-		case <-f.reader.wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-alive.C:
-			if err := f.send(keepalive); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (f follower) sendEnd() error {
-	if f.timedOut.Load() {
-		return &sandbox.Error{Class: sandbox.Timeout, Reason: "the process took longer than it was given and was ended"}
-	}
-	if f.status.Signal != 0 {
-		f.trailer.Set(signalTrailer, strconv.Itoa(int(f.status.Signal)))
-	}
-	if f.status.OutOfMemory {
-		f.trailer.Set(outOfMemoryTrailer, "true")
-	}
-	return f.send(endEvent(f.status, f.failed))
-}
-
-// keepaliveInterval reads what the client asked for, in seconds.
-func keepaliveInterval(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Keepalive-Ping-Interval"))
-	if err != nil || seconds < 1 || seconds > int(time.Hour/time.Second) {
-		return defaultKeepalive
-	}
-	return time.Duration(seconds) * time.Second
+	return s.follower(p, p.out.attach(), stream.ResponseTrailer()).send(ctx, req.Header(), func(e *pb.ProcessEvent) error {
+		return stream.Send(&pb.ConnectResponse{Event: e})
+	})
 }
 
 func (s processes) Update(_ context.Context, req *connect.Request[pb.UpdateRequest]) (*connect.Response[pb.UpdateResponse], error) {

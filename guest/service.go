@@ -34,6 +34,7 @@ type Service struct {
 	procs    table
 	watchers watchers
 	usage    usage
+	gone     chan struct{} // closed by Close
 
 	mu       sync.Mutex // guards what is below
 	settings settings
@@ -45,7 +46,7 @@ type Service struct {
 // New makes a service. Nothing of the sandbox is touched before the first call.
 // Errors: Invalid, for the Options.
 func New(backend Backend, opts Options) (*Service, error) {
-	s := &Service{backend: backend}
+	s := &Service{backend: backend, gone: make(chan struct{})}
 	if err := s.Configure(opts); err != nil {
 		return nil, err
 	}
@@ -116,6 +117,7 @@ func (l *single) Addr() net.Addr { return &net.UnixAddr{Name: "guest", Net: "uni
 
 // Close ends every connection, watch and process. It is idempotent.
 func (s *Service) Close() error {
+	s.leave()
 	errs := []error{s.server.Close()}
 	s.watchers.close()
 	for _, p := range s.procs.close() {
@@ -125,7 +127,6 @@ func (s *Service) Close() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
 	if s.root != nil {
 		errs = append(errs, s.root.Close())
 		s.root = nil
@@ -133,12 +134,25 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
+// errEnded is what callers get of a service that is closed.
+var errEnded = &sandbox.Error{Class: sandbox.NotFound, Reason: "the sandbox has ended"}
+
+// leave lets go of the callers that have no connection to be closed.
+func (s *Service) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		close(s.gone)
+	}
+	s.closed = true
+}
+
 // openRoot gives the sandbox's root, opened at the first use.
 func (s *Service) openRoot() (*inroot.Root, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, &sandbox.Error{Class: sandbox.NotFound, Reason: "the sandbox has ended"}
+		return nil, errEnded
 	}
 	if s.root == nil {
 		dir, err := s.backend.Root()

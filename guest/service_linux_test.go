@@ -22,25 +22,28 @@ import (
 	"aether/sandbox"
 )
 
-// serve runs a service over a root and gives a client of it.
+// serve runs a service over a root and gives a client of it, over the wire.
 func serve(t *testing.T, root string, opts guest.Options, as guest.ClientOptions) *guest.Client {
+	t.Helper()
+	return wire(service(t, root, opts), as)
+}
+
+func service(t testing.TB, root string, opts guest.Options) *guest.Service {
 	t.Helper()
 	backend, err := local.New(root, unifiedCgroup(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := guest.New(backend, opts)
+	s, err := guest.New(backend, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := guest.NewClient(dialer(service), as)
 	t.Cleanup(func() {
-		client.Close()
-		if err := service.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return client
+	return s
 }
 
 func dialer(service *guest.Service) func(context.Context) (net.Conn, error) {
@@ -52,7 +55,7 @@ func dialer(service *guest.Service) func(context.Context) (net.Conn, error) {
 
 // unifiedCgroup makes a group of the unified hierarchy where the host lets us.
 // The other way of finding processes is tested in package local.
-func unifiedCgroup(t *testing.T) string {
+func unifiedCgroup(t testing.TB) string {
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		if _, err := os.Stat(filepath.Join(mount, "cgroup.procs")); err != nil {
 			continue
@@ -64,9 +67,11 @@ func unifiedCgroup(t *testing.T) string {
 		t.Cleanup(func() {
 			groups, _ := filepath.Glob(filepath.Join(dir, "process-*"))
 			for _, group := range append(groups, dir) {
-				if err := os.Remove(group); err != nil {
-					t.Errorf("a cgroup is left: %v", err)
-				}
+				// What was in it may still be about to end.
+				waitFor(t, "an empty "+group, func() bool {
+					err := os.Remove(group)
+					return err == nil || os.IsNotExist(err)
+				})
 			}
 		})
 		return dir
@@ -74,8 +79,12 @@ func unifiedCgroup(t *testing.T) string {
 	return ""
 }
 
-func here(t *testing.T) *guest.Client {
-	return serve(t, "/", guest.Options{WorkDir: "/tmp", DefaultUser: strconv.Itoa(os.Getuid())}, guest.ClientOptions{})
+func here(t *testing.T, to way) *guest.Client {
+	return to(service(t, "/", asOurselves()), guest.ClientOptions{})
+}
+
+func asOurselves() guest.Options {
+	return guest.Options{WorkDir: "/tmp", DefaultUser: strconv.Itoa(os.Getuid())}
 }
 
 type result struct {
@@ -97,8 +106,10 @@ func run(t *testing.T, client *guest.Client, cmd guest.Cmd) (result, error) {
 
 func sh(script string) guest.Cmd { return guest.Cmd{Path: "sh", Args: []string{"-c", script}} }
 
-func TestRun(t *testing.T) {
-	client := here(t)
+func TestRun(t *testing.T) { bothWays(t, testRun) }
+
+func testRun(t *testing.T, to way) {
+	client := here(t, to)
 	for _, c := range []struct {
 		script string
 		want   result
@@ -115,8 +126,10 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestStartErrorsAreTyped(t *testing.T) {
-	client := here(t)
+func TestStartErrorsAreTyped(t *testing.T) { bothWays(t, testStartErrorsAreTyped) }
+
+func testStartErrorsAreTyped(t *testing.T, to way) {
+	client := here(t, to)
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, []byte("x"), 0o644); err != nil {
@@ -144,9 +157,11 @@ func TestStartErrorsAreTyped(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironment(t *testing.T) { bothWays(t, testEnvironment) }
+
+func testEnvironment(t *testing.T, to way) {
 	opts := guest.Options{Env: map[string]string{"A": "service", "B": "service"}, DefaultUser: strconv.Itoa(os.Getuid())}
-	client := serve(t, "/", opts, guest.ClientOptions{})
+	client := to(service(t, "/", opts), guest.ClientOptions{})
 	cmd := sh(`echo $A $B ${PATH:+path} ${HOME:+home} ${USER:+user} ${LOGNAME:+logname} ${SHELL:+shell}`)
 	cmd.Env = map[string]string{"B": "request"}
 	got, err := run(t, client, cmd)
@@ -155,29 +170,33 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestUser(t *testing.T) {
+func TestUser(t *testing.T) { bothWays(t, testUser) }
+
+func testUser(t *testing.T, to way) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can run as somebody else")
 	}
-	client := serve(t, "/", guest.Options{WorkDir: "/", DefaultUser: "4321:8765"}, guest.ClientOptions{})
+	client := to(service(t, "/", guest.Options{WorkDir: "/", DefaultUser: "4321:8765"}), guest.ClientOptions{})
 	got, err := run(t, client, sh("id -u; id -g; id -G"))
 	if err != nil || got.stdout != "4321\n8765\n8765\n" {
 		t.Errorf("%q, %v", got.stdout, err)
 	}
-	named := serve(t, "/", guest.Options{WorkDir: "/"}, guest.ClientOptions{User: "4321"})
+	named := to(service(t, "/", guest.Options{WorkDir: "/"}), guest.ClientOptions{User: "4321"})
 	if got, err := run(t, named, sh("id -u")); err != nil || got.stdout != "4321\n" {
 		t.Errorf("%q, %v", got.stdout, err)
 	}
-	stranger := serve(t, "/", guest.Options{}, guest.ClientOptions{User: "no-such-user"})
+	stranger := to(service(t, "/", guest.Options{}), guest.ClientOptions{User: "no-such-user"})
 	if _, err := run(t, stranger, sh("true")); sandbox.ClassOf(err) != sandbox.Denied {
 		t.Errorf("an unknown user: %v", err)
 	}
 }
 
 // TestBinaryOutput carries 64 MiB of bytes that are no text.
-func TestBinaryOutput(t *testing.T) {
+func TestBinaryOutput(t *testing.T) { bothWays(t, testBinaryOutput) }
+
+func testBinaryOutput(t *testing.T, to way) {
 	const size = 64 << 20
-	client := here(t)
+	client := here(t, to)
 	// A file gives the same bytes twice: once for us, once for the kernel's tools.
 	name := filepath.Join(t.TempDir(), "random")
 	if got, err := run(t, client, sh(fmt.Sprintf("head -c %d /dev/urandom > %s", size, name))); err != nil || got.Code != 0 {
@@ -214,8 +233,10 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // TestFloodWithoutReader lets a process write for a while with nobody reading.
-func TestFloodWithoutReader(t *testing.T) {
-	client := here(t)
+func TestFloodWithoutReader(t *testing.T) { bothWays(t, testFloodWithoutReader) }
+
+func testFloodWithoutReader(t *testing.T, to way) {
+	client := here(t, to)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := client.Start(ctx, guest.Cmd{Path: "yes"})
 	if err != nil {
@@ -253,8 +274,10 @@ func TestFloodWithoutReader(t *testing.T) {
 	}
 }
 
-func TestDroppedClientDoesNotKill(t *testing.T) {
-	client := here(t)
+func TestDroppedClientDoesNotKill(t *testing.T) { bothWays(t, testDroppedClientDoesNotKill) }
+
+func testDroppedClientDoesNotKill(t *testing.T, to way) {
+	client := here(t, to)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := client.Start(ctx, sh("sleep 0.3; echo late; exit 3"))
 	if err != nil {
@@ -275,8 +298,10 @@ func TestDroppedClientDoesNotKill(t *testing.T) {
 
 // TestTimeoutEndsDaemons gives a process a grandchild that leaves its session
 // and its parents, as daemons do.
-func TestTimeoutEndsDaemons(t *testing.T) {
-	client := here(t)
+func TestTimeoutEndsDaemons(t *testing.T) { bothWays(t, testTimeoutEndsDaemons) }
+
+func testTimeoutEndsDaemons(t *testing.T, to way) {
+	client := here(t, to)
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -306,7 +331,7 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(data), ") Z ")
 }
 
-func waitFor(t *testing.T, what string, ok func() bool) {
+func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for range 200 {
 		if ok() {
@@ -317,8 +342,10 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Errorf("no sign of %s", what)
 }
 
-func TestInput(t *testing.T) {
-	client := here(t)
+func TestInput(t *testing.T) { bothWays(t, testInput) }
+
+func testInput(t *testing.T, to way) {
+	client := here(t, to)
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than any pipe holds
 	cmd := guest.Cmd{Path: "cat", Stdin: bytes.NewReader(want)}
 	got, err := run(t, client, cmd)
@@ -333,8 +360,10 @@ func TestInput(t *testing.T) {
 	}
 }
 
-func TestSignal(t *testing.T) {
-	client := here(t)
+func TestSignal(t *testing.T) { bothWays(t, testSignal) }
+
+func testSignal(t *testing.T, to way) {
+	client := here(t, to)
 	lines := make(lineWriter, 10)
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"}, Stdout: lines})
 	if err != nil {
@@ -374,8 +403,10 @@ func (l lineWriter) wait(text string) {
 	}
 }
 
-func TestTerminal(t *testing.T) {
-	client := here(t)
+func TestTerminal(t *testing.T) { bothWays(t, testTerminal) }
+
+func testTerminal(t *testing.T, to way) {
+	client := here(t, to)
 	out := make(lineWriter, 100)
 	in, typed := io.Pipe()
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Stdin: in, Stdout: out, Terminal: &guest.Size{Cols: 80, Rows: 24}})
@@ -404,8 +435,10 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-func TestListAndTag(t *testing.T) {
-	client := here(t)
+func TestListAndTag(t *testing.T) { bothWays(t, testListAndTag) }
+
+func testListAndTag(t *testing.T, to way) {
+	client := here(t, to)
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"60"}, Tag: "mine"})
 	if err != nil {
 		t.Fatal(err)
@@ -426,16 +459,11 @@ func TestListAndTag(t *testing.T) {
 	})
 }
 
-func TestCloseEndsProcesses(t *testing.T) {
-	backend, err := local.New("/", unifiedCgroup(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, err := guest.New(backend, guest.Options{WorkDir: "/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := guest.NewClient(dialer(service), guest.ClientOptions{User: strconv.Itoa(os.Getuid())})
+func TestCloseEndsProcesses(t *testing.T) { bothWays(t, testCloseEndsProcesses) }
+
+func testCloseEndsProcesses(t *testing.T, to way) {
+	service := service(t, "/", guest.Options{WorkDir: "/"})
+	client := to(service, guest.ClientOptions{User: strconv.Itoa(os.Getuid())})
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"60"}})
 	if err != nil {
 		t.Fatal(err)
@@ -452,8 +480,10 @@ func TestCloseEndsProcesses(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
-	client := here(t)
+func TestManyAtOnce(t *testing.T) { bothWays(t, testManyAtOnce) }
+
+func testManyAtOnce(t *testing.T, to way) {
+	client := here(t, to)
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -464,26 +494,4 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func BenchmarkStart(b *testing.B) {
-	backend, err := local.New("/", "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	service, err := guest.New(backend, guest.Options{WorkDir: "/", DefaultUser: strconv.Itoa(os.Getuid())})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer service.Close()
-	client := guest.NewClient(dialer(service), guest.ClientOptions{})
-	for b.Loop() {
-		r, err := client.Start(b.Context(), guest.Cmd{Path: "/bin/true"})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := r.Wait(); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

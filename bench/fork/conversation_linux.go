@@ -20,7 +20,6 @@ const patience = 30 * time.Second
 type conversation struct {
 	client  *guest.Client
 	running *guest.Running
-	in      *io.PipeWriter
 	out     *io.PipeReader
 	lines   *bufio.Reader
 	unlink  context.CancelFunc
@@ -44,13 +43,12 @@ func connectTo(pid int) begin {
 }
 
 func converse(ctx context.Context, instance sandbox.Instance, start begin) (_ *conversation, err error) {
-	c := &conversation{client: guest.NewClient(instance.Dial, guest.ClientOptions{}), ended: make(chan struct{})}
+	c := &conversation{client: guest.ClientFor(instance, guest.ClientOptions{}), ended: make(chan struct{})}
 	life, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	c.unlink = unlink
-	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	c.in, c.out, c.lines = inW, outR, bufio.NewReader(outR)
-	if c.running, err = start(life, c.client, guest.Cmd{Stdin: inR, Stdout: outW}); err != nil {
+	c.out, c.lines = outR, bufio.NewReader(outR)
+	if c.running, err = start(life, c.client, guest.Cmd{StdinPipe: true, Stdout: outW}); err != nil {
 		unlink()
 		return nil, err
 	}
@@ -58,14 +56,12 @@ func converse(ctx context.Context, instance sandbox.Instance, start begin) (_ *c
 		defer close(c.ended)
 		_, err := c.running.Wait()
 		outW.CloseWithError(errors.Join(io.EOF, err))
-		inR.Close()
 	}()
 	return c, nil
 }
 
 // close stops following; the program goes on.
 func (c *conversation) close() error {
-	c.in.CloseWithError(io.ErrClosedPipe) // no end of file, which would end the input
 	c.out.Close()
 	c.unlink()
 	<-c.ended
@@ -74,7 +70,7 @@ func (c *conversation) close() error {
 }
 
 func (c *conversation) ask(ctx context.Context) error {
-	return c.await(ctx, func(*bufio.Reader) error { return exchange(c.in, c.lines) })
+	return c.await(ctx, func(*bufio.Reader) error { return exchange(c.running.Stdin(), c.lines) })
 }
 
 // await bounds what waits for the program.

@@ -63,6 +63,14 @@ func (i *instance) Dial(context.Context) (net.Conn, error) {
 	return ours, nil
 }
 
+// Guest is what guest.ClientFor asks for: the service itself, without that wire.
+func (i *instance) Guest() (guest.Near, error) {
+	if err := i.alive(); err != nil {
+		return nil, err
+	}
+	return i.service, nil
+}
+
 func (i *instance) alive() error {
 	select {
 	case <-i.ended:

@@ -1,0 +1,144 @@
+//go:build linux
+
+package guest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"google.golang.org/protobuf/proto"
+
+	"aether/sandbox"
+
+	pb "aether/guest/wire/process"
+)
+
+var _ Near = (*Service)(nil)
+
+func (s *Service) startNear(ctx context.Context, opts ClientOptions, req *pb.StartRequest) (nearProcess, error) {
+	header, err := s.admit(ctx, opts)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	own, err := received(req)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	c, err := s.caller(header, "")
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	p, r, err := s.start(ctx, c, own)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return s.near(ctx, p, r), nil
+}
+
+func (s *Service) connectNear(ctx context.Context, opts ClientOptions, sel *pb.ProcessSelector) (nearProcess, error) {
+	if _, err := s.admit(ctx, opts); err != nil {
+		return nil, rpcError(err)
+	}
+	p, err := s.procs.findAny(sel)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return s.near(ctx, p, p.out.attach()), nil
+}
+
+// admit is what happens to a call before it reaches the service: it says who
+// calls, as on the wire, so that both mean the same by it.
+func (s *Service) admit(ctx context.Context, opts ClientOptions) (http.Header, error) {
+	header := http.Header{}
+	opts.mark(header)
+	select {
+	case <-s.gone:
+		return nil, errEnded
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return header, s.checkToken(header)
+}
+
+// received is a request as the wire brings it: nothing of it is the caller's any
+// more, and what the wire refuses, such as text that is none, has not got in.
+func received(req *pb.StartRequest) (*pb.StartRequest, error) {
+	data, err := proto.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxMessage {
+		return nil, &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("%d bytes are too much for a request", len(data))}
+	}
+	own := &pb.StartRequest{}
+	return own, proto.Unmarshal(data, own)
+}
+
+// nearFollower is a follower that its client draws from directly.
+type nearFollower struct {
+	*follower
+	ctx     context.Context
+	cancel  context.CancelFunc
+	current *pb.ProcessEvent
+	err     error
+}
+
+// near follows a process until the context ends, or Close.
+func (s *Service) near(ctx context.Context, p *process, r *reader) *nearFollower {
+	n := &nearFollower{follower: s.follower(p, r, http.Header{})}
+	n.ctx, n.cancel = context.WithCancel(ctx)
+	// A client that is not drawing must not hold the process back after this.
+	context.AfterFunc(n.ctx, r.detach)
+	return n
+}
+
+// Receive takes each event as it gives it: one that its client drops is gone, as
+// it is for one that it has received over the wire.
+func (n *nearFollower) Receive() bool {
+	if n.err != nil {
+		return false
+	}
+	n.current, n.err = n.next(n.ctx, nil)
+	if n.err == nil && !n.take(n.current) {
+		n.err = n.ctx.Err()
+	}
+	return n.err == nil
+}
+
+func (n *nearFollower) event() *pb.ProcessEvent      { return n.current }
+func (n *nearFollower) ResponseTrailer() http.Header { return n.trailer }
+
+func (n *nearFollower) Err() error {
+	if n.err == io.EOF {
+		return nil
+	}
+	return rpcError(n.err)
+}
+
+// Close may be called while another waits in Receive, which then fails.
+func (n *nearFollower) Close() error {
+	n.cancel()
+	n.reader.detach() // now, and not when the context gets to it
+	return nil
+}
+
+func (n *nearFollower) write(ctx context.Context, in *pb.ProcessInput) error {
+	return rpcError(n.process.write(ctx, in))
+}
+
+func (n *nearFollower) writeFollowing(in *pb.ProcessInput) error {
+	err := n.ctx.Err()
+	if err == nil {
+		err = n.write(n.ctx, in)
+	}
+	if err != nil && n.ctx.Err() != nil {
+		return errUnfollowed
+	}
+	return err
+}
+
+func (n *nearFollower) closeInput() error { return rpcError(n.process.closeInput()) }
