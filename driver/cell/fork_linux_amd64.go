@@ -51,13 +51,13 @@ func (i *instance) Fork(ctx context.Context, specs []sandbox.Spec) (_ []sandbox.
 			return nil, err
 		}
 	}
+	if len(specs) == 0 {
+		return nil, nil
+	}
 	i.forking.Lock()
 	defer i.forking.Unlock()
-	children, err := i.makeChildren(ctx, specs)
+	children, err := i.fork(ctx, specs)
 	if err != nil {
-		return nil, err
-	}
-	if err := i.fork(ctx, children); err != nil {
 		return nil, errors.Join(err, destroyChildren(ctx, children))
 	}
 	list := make([]sandbox.Instance, len(children))
@@ -111,19 +111,15 @@ func (i *instance) childSpec(asked sandbox.Spec) (sandbox.Spec, error) {
 	return child, i.engine.accepts(child)
 }
 
-// makeChildren makes the cells that children will live in, with nothing running.
-func (i *instance) makeChildren(ctx context.Context, specs []sandbox.Spec) ([]*instance, error) {
-	var children []*instance
-	for _, spec := range specs {
-		child, err := i.engine.create(ctx, spec, i.root)
-		if err != nil {
-			return nil, errors.Join(err, destroyChildren(ctx, children))
-		}
-		child.parent = i.id
-		child.service.Inherit(i.service)
-		children = append(children, child)
+// makeChild makes the cell that a child will live in, with nothing running.
+func (i *instance) makeChild(ctx context.Context, spec sandbox.Spec) (*instance, error) {
+	child, err := i.engine.create(ctx, spec, i.root)
+	if err != nil {
+		return nil, err
 	}
-	return children, nil
+	child.parent = i.id
+	child.service.Inherit(i.service)
+	return child, nil
 }
 
 func destroyChildren(ctx context.Context, children []*instance) error {
@@ -134,35 +130,86 @@ func destroyChildren(ctx context.Context, children []*instance) error {
 	return errors.Join(errs...)
 }
 
-// fork brings the source's files and processes into the children.
-func (i *instance) fork(ctx context.Context, children []*instance) error {
-	if len(children) == 0 {
-		return nil
+// crowd is from how many children on it pays to prepare for them.
+const crowd = 64
+
+// fork makes children, and brings the source's files and processes into them. It
+// gives those that it has made also if it fails.
+func (i *instance) fork(ctx context.Context, specs []sandbox.Spec) ([]*instance, error) {
+	first, err := i.makeChild(ctx, specs[0])
+	if err != nil {
+		return nil, err
 	}
+	children := []*instance{first}
 	all, err := i.running()
 	if err != nil {
-		return err
+		return children, err
 	}
-	first := children[0]
 	imprint, err := i.takeImprint(ctx, all, first)
 	if err != nil {
-		return err
+		return children, err
 	}
-	for _, child := range children[1:] {
-		// Nothing runs in the first one yet, so it is as good as the source.
-		if err := errors.Join(ctx.Err(), child.cell.TakeWrites(ctx, first.cell)); err != nil {
-			return errors.Join(err, imprint.Close())
-		}
+	if len(specs) >= crowd {
+		err = imprint.Compact()
 	}
-	for n, child := range children {
-		if n > 0 {
-			imprint.StandBy()
-		}
-		if err := errors.Join(ctx.Err(), child.raise(i, imprint)); err != nil {
-			return errors.Join(err, imprint.Close())
-		}
+	if err == nil && len(specs) > 1 {
+		children, err = i.raiseOthers(ctx, first, specs[1:], imprint)
 	}
-	return i.imprint.keep(imprint, i.isPaused())
+	if err = errors.Join(err, ctx.Err()); err == nil {
+		err = first.raise(i, imprint)
+	}
+	if err != nil {
+		return children, errors.Join(err, imprint.Close())
+	}
+	return children, i.imprint.keep(imprint, i.isPaused())
+}
+
+// raiseOthers makes the children beside the first: the cell of one while another
+// is raised. Nothing runs in the first until all are there, so that its files are
+// as good as the source's.
+func (i *instance) raiseOthers(ctx context.Context, first *instance, specs []sandbox.Spec, imprint *confine.Imprint) (children []*instance, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	children = []*instance{first}
+	for made := range i.makeOthers(ctx, first, specs) {
+		if made.child != nil {
+			children = append(children, made.child)
+		}
+		if err != nil {
+			continue // and is only to be destroyed
+		}
+		if err = made.err; err == nil {
+			err = made.child.raise(i, imprint)
+		}
+		if err != nil {
+			cancel()
+		}
+		imprint.StandBy()
+	}
+	return children, err
+}
+
+type madeChild struct {
+	child *instance // nil if it could not be made
+	err   error
+}
+
+// makeOthers makes cells with the files of another, until one fails.
+func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sandbox.Spec) <-chan madeChild {
+	made := make(chan madeChild, 2)
+	go func() {
+		defer close(made)
+		for _, spec := range specs {
+			child, err := i.makeChild(ctx, spec)
+			if err == nil {
+				err = errors.Join(ctx.Err(), child.cell.TakeWrites(ctx, first.cell))
+			}
+			if made <- (madeChild{child, err}); err != nil {
+				return
+			}
+		}
+	}()
+	return made
 }
 
 // takeImprint takes an imprint of the cell, and brings its files into the first

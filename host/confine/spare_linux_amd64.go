@@ -78,6 +78,29 @@ func (t *Twin) dropSpare() error {
 	return bury(p)
 }
 
+// Compact makes the birth of many children cheaper, for whoever will have them at
+// once.
+func (im *Imprint) Compact() error {
+	for _, t := range im.Twins {
+		if err := t.compact(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Twin) compact() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Parent != nil || t.recalled || t.broken {
+		return nil
+	}
+	t.script.Rewind()
+	t.state.Compact(t.script.Script)
+	t.script.Return()
+	return t.run()
+}
+
 // StandBy prepares, in the background, for more children: twins that have had
 // several will have more.
 func (im *Imprint) StandBy() {
