@@ -13,19 +13,36 @@ import (
 )
 
 // available is how much memory the host could still give, in bytes.
-func available() (int64, error) {
+func available() (int64, error) { return meminfo("MemAvailable") }
+
+// used is how much memory the kernel has given to processes and keeps for them. It
+// is summed up by kind, for what is free says less: where a hypervisor takes free
+// pages back, those that were freed are missing from it for many seconds.
+func used() (int64, error) {
+	return meminfo("AnonPages", "Shmem", "PageTables", "SecPageTables", "Slab", "VmallocUsed", "Percpu")
+}
+
+// meminfo sums up fields that the kernel has.
+func meminfo(names ...string) (sum int64, err error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, err
 	}
+	found := false
 	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			return kib << 10, err
+		name, value, _ := strings.Cut(line, ":")
+		if fields := strings.Fields(value); len(fields) > 0 && slices.Contains(names, name) {
+			kib, err := strconv.ParseInt(fields[0], 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum, found = sum+kib<<10, true
 		}
 	}
-	return 0, fmt.Errorf("/proc/meminfo has no MemAvailable")
+	if !found {
+		err = fmt.Errorf("/proc/meminfo has none of %q", names)
+	}
+	return sum, err
 }
 
 const (
@@ -35,14 +52,14 @@ const (
 	settleTime     = 4 * time.Second
 )
 
-// settled reads the available memory when it has stopped changing, or after a
-// while the middle of what it changes between. What this program can give back is
+// settled reads the used memory when it has stopped changing, or after a while
+// the middle of what it changes between. What this program can give back is
 // out of the picture first.
 func settled(ctx context.Context) (int64, error) {
 	debug.FreeOSMemory()
 	var readings []int64
 	for deadline := time.Now().Add(settleTime); ; time.Sleep(settlePause) {
-		now, err := available()
+		now, err := used()
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return 0, err
 		}

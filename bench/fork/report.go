@@ -55,11 +55,11 @@ type Crowd struct {
 	Skipped  string  `json:"skipped,omitempty"`
 }
 
-// weigh finds out what the children hold from the memory that was available
-// before, with and after them. What does not come back when they end was not
+// weigh finds out what the children hold from the memory that was used before,
+// with and after them. What does not come back when they end was not
 // theirs: if that is more than a quarter of the figure, there is none.
 func (c *Crowd) weigh(before, with, after int64) {
-	held, drift := (before+after)/2-with, before-after
+	held, drift := with-(before+after)/2, after-before
 	if held <= 0 || max(drift, -drift) > held/4 {
 		return
 	}
