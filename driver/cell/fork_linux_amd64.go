@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"aether/host/cgroup"
 	"aether/host/confine"
 	"aether/sandbox"
 )
@@ -145,7 +146,7 @@ func (i *instance) fork(ctx context.Context, specs []sandbox.Spec) ([]*instance,
 	if err != nil {
 		return children, err
 	}
-	imprint, err := i.takeImprint(ctx, all, first)
+	imprint, err := i.takeImprint(ctx, all, first, len(specs) == 1)
 	if err != nil {
 		return children, err
 	}
@@ -213,10 +214,15 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 }
 
 // takeImprint takes an imprint of the cell, and brings its files into the first
-// child. A cell that has been paused since the last imprint is still what it was
-// then.
-func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first *instance) (*confine.Imprint, error) {
+// child, which may be the only one. A cell that has been paused since the last
+// imprint is still what it was then.
+func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first *instance, only bool) (*confine.Imprint, error) {
 	last, current := i.imprint.take()
+	if last != nil && only {
+		if err := first.await(last); err != nil {
+			return nil, errors.Join(err, last.Close())
+		}
+	}
 	files := func() error { return first.cell.TakeWrites(ctx, i.cell) }
 	if current {
 		i.lastFork = Forked{}
@@ -230,6 +236,18 @@ func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first
 		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
 	}
 	return imprint, err
+}
+
+// await has whoever will have the child's processes come already.
+func (child *instance) await(last *confine.Imprint) error {
+	group := cgroup.Attach{Into: -1}
+	if child.group != nil {
+		var err error
+		if group, err = child.group.Attach(true); err != nil {
+			return err
+		}
+	}
+	return last.Join(child.cell, group)
 }
 
 // imprintRunning takes an imprint of processes that can be stopped: those of a

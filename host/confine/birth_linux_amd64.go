@@ -52,21 +52,20 @@ func (b *birth) write(ready spawn.Word) error {
 		b.root.script.Return()
 		b.Land(b.maker)
 	}
-	b.receive(b.groupCount() + 1)
-	const pidfd, groups = 3, 4
-	b.Call(unix.SYS_SETNS, pidfd, b.cell.namespace)
-	b.emptyBounds()
+	if !b.joined() {
+		b.joinCell(b.cell, b.Group)
+	}
 	b.part(partBorn)
 	into := -1
 	if b.Group.Into >= 0 {
-		into = groups + len(b.Group.Files)
+		into = sentGroups + len(b.Group.Files)
 	}
 	child := b.Clone(spawn.Clone{Flags: flags, Tids: []int{b.twin.state.Tid()}, Cgroup: into})
 	b.Exit()
 	b.Land(child)
 	var joined []int
 	for i := range b.Group.Files {
-		joined = append(joined, groups+i)
+		joined = append(joined, sentGroups+i)
 	}
 	b.join(cgroup.Attach{Files: joined, Into: -1})
 	b.closeFrom(3)
@@ -88,6 +87,9 @@ func (b *birth) write(ready spawn.Word) error {
 	}
 	return b.Err()
 }
+
+// joined says that the spare is in the cell already.
+func (b *birth) joined() bool { return b.spare != nil && b.spare.cell == b.cell }
 
 // family appends the making of the process's children, each of which is ready
 // before the next, then own and what the process itself still has to do, and then

@@ -120,7 +120,7 @@ func (s *forkScene) spoil(t *testing.T, which spoiling, step int) (found bool) {
 			return
 		}
 		// The first steps are those in which the twin waits for scripts.
-		const home = 10
+		const home = 11
 		if found = home+step < script.Len(); found {
 			matters = script.Spoil(home + step)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"aether/host/cgroup"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -44,27 +46,45 @@ func (b *birth) add(f *os.File) error {
 	return raw.Control(func(fd uintptr) { b.files = append(b.files, int(fd)) })
 }
 
-// groupCount is how many descriptors of groups the maker is sent.
-func (b *birth) groupCount() int {
-	n := len(b.Group.Files)
-	if b.Group.Into >= 0 {
-		n++
+// sendAll sends what the script receives: to who joins the cell what it takes for
+// that, unless it has joined already, and to the child its own.
+func (b *birth) sendAll() error {
+	if !b.joined() {
+		if err := b.root.sendCell(b.cell, b.Group); err != nil {
+			return err
+		}
 	}
-	return n
+	return b.sendFamily()
 }
 
-// sendAll sends what the script receives: to the maker the cell's descriptor and
-// the groups, to the child its own.
-func (b *birth) sendAll() error {
+// sendCell sends the cell's descriptor and the groups.
+func (t *Twin) sendCell(c *Cell, group cgroup.Attach) error {
 	var err error
-	gone := b.cell.init.Fd(func(pidfd int) {
-		first := append([]int{pidfd}, b.Group.Files...)
-		if b.Group.Into >= 0 {
-			first = append(first, b.Group.Into)
+	gone := c.init.Fd(func(pidfd int) {
+		files := append([]int{pidfd}, group.Files...)
+		if group.Into >= 0 {
+			files = append(files, group.Into)
 		}
-		err = b.root.send(first)
+		err = t.send(files)
 	})
-	return errors.Join(gone, err, b.sendFamily())
+	return errors.Join(gone, err)
+}
+
+// Numbers that the cell's descriptor and those of groups have once received.
+const (
+	sentCell = 3 + iota
+	sentGroups
+)
+
+// joinCell appends the receiving of what sendCell sends, and the joining.
+func (s script) joinCell(c *Cell, group cgroup.Attach) {
+	count := 1 + len(group.Files)
+	if group.Into >= 0 {
+		count++
+	}
+	s.receive(count)
+	s.Call(unix.SYS_SETNS, sentCell, c.namespace)
+	s.emptyBounds()
 }
 
 // sendFamily sends in the order in which processes receive: children first.
@@ -124,21 +144,21 @@ const perMessage = 253
 
 // receive appends the taking of so many descriptors, which get the lowest
 // numbers.
-func (b *birth) receive(count int) {
+func (s script) receive(count int) {
 	for left := count; left > 0; left -= perMessage {
 		n := min(left, perMessage)
-		data, _ := b.Bytes(8)
-		vector, v := b.Bytes(16)
+		data, _ := s.Bytes(8)
+		vector, v := s.Bytes(16)
 		binary.NativeEndian.PutUint64(v, uint64(data))
 		binary.NativeEndian.PutUint64(v[8:], 1)
 		space := unix.CmsgSpace(4 * n)
-		control, _ := b.Bytes(space)
-		head, h := b.Bytes(56)
+		control, _ := s.Bytes(space)
+		head, h := s.Bytes(56)
 		binary.NativeEndian.PutUint64(h[16:], uint64(vector))
 		binary.NativeEndian.PutUint64(h[24:], 1)
 		binary.NativeEndian.PutUint64(h[32:], uint64(control))
 		binary.NativeEndian.PutUint64(h[40:], uint64(space))
-		b.Call(unix.SYS_RECVMSG, passFd, head, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+		s.Call(unix.SYS_RECVMSG, passFd, head, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 	}
 }
 

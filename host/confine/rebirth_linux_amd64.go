@@ -88,8 +88,11 @@ func (t *Twin) Spawn(c *Cell, r Rebirth) (*spawn.Process, error) {
 }
 
 func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
+	if err := t.settleSpare(c); err != nil {
+		return nil, err
+	}
 	t.script.Rewind()
-	b := newBirth(script{t.script.Script, &plan{without: t.host.without}}, t, t, c, r)
+	b := newBirth(t.newScript(), t, t, c, r)
 	b.spare, t.spare = t.spare, nil
 	ready := t.script.Word()
 	if err = b.write(ready); err == nil {

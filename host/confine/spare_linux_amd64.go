@@ -5,6 +5,7 @@ import (
 	"os"
 	"syscall"
 
+	"aether/host/cgroup"
 	"aether/host/spawn"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,9 @@ import (
 // child's alone.
 type spare struct {
 	process *spawn.Process
-	lessons int // that were known when it was made
+	lessons int   // that were known when it was made
+	cell    *Cell // that it has joined, or is joining, or nil
+	joining bool  // it still walks the script
 }
 
 // makeSpare has the twin make a spare, with the pages that children are known to
@@ -25,7 +28,7 @@ func (t *Twin) makeSpare() error {
 	if t.broken || t.recalled || t.spare != nil {
 		return nil
 	}
-	s := script{t.script.Script, &plan{without: t.host.without}}
+	s := t.newScript()
 	t.script.Rewind()
 	t.script.Recruit()
 	clone := s.Clone(spawn.Clone{Flags: unix.CLONE_PARENT, Cgroup: -1}).MayFail()
@@ -51,7 +54,7 @@ func (t *Twin) adoptSpare(failed error, pid int) error {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	t.spare = &spare{p, t.habits.Lessons()}
+	t.spare = &spare{process: p, lessons: t.habits.Lessons()}
 	if failed != nil {
 		return failed
 	}
@@ -68,14 +71,71 @@ func (s script) dieWithParent(parent int) {
 	s.Expect(number, uint32(parent))
 }
 
+// Join has spares join the cell that the next child will be in, while there is
+// other work to do.
+func (im *Imprint) Join(c *Cell, group cgroup.Attach) error {
+	for _, t := range im.Twins {
+		if err := t.join(c, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Twin) join(c *Cell, group cgroup.Attach) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.spare == nil || t.spare.cell != nil {
+		return nil
+	}
+	s := t.newScript()
+	t.script.Rewind()
+	s.joinCell(c, group)
+	t.script.StandBy()
+	if err := errors.Join(s.Err(), t.sendCell(c, group)); err != nil {
+		return errors.Join(err, t.dropSpare())
+	}
+	t.spare.cell, t.spare.joining = c, true
+	t.script.Summon()
+	return nil
+}
+
+// settleSpare waits until the spare, if there is one, is in the cell that it is
+// for. One that is in another is of no use any more.
+func (t *Twin) settleSpare(c *Cell) error {
+	if t.spare == nil || t.spare.cell == nil {
+		return nil
+	}
+	if t.spare.cell != c {
+		return t.dropSpare()
+	}
+	if err := t.joined(); err != nil {
+		return errors.Join(err, t.dropSpare())
+	}
+	return nil
+}
+
+// joined waits until the spare walks the script no more.
+func (t *Twin) joined() error {
+	if !t.spare.joining {
+		return nil
+	}
+	t.spare.joining = false
+	err := t.script.AwaitStandBy(t.spare.process)
+	// What it was sent and has not received would be taken for the next one's.
+	t.broken = err != nil
+	return err
+}
+
 // dropSpare ends the spare, if there is one.
 func (t *Twin) dropSpare() error {
 	if t.spare == nil {
 		return nil
 	}
+	err := t.joined()
 	p := t.spare.process
 	t.spare = nil
-	return bury(p)
+	return errors.Join(err, bury(p))
 }
 
 // Compact makes the birth of many children cheaper, for whoever will have them at

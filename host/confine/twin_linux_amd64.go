@@ -244,6 +244,8 @@ func (t *Twin) save(state *twin.State) (err error) {
 	return err
 }
 
+func (t *Twin) newScript() script { return script{t.script.Script, &plan{without: t.host.without}} }
+
 // run has the twin walk the script that was written.
 func (t *Twin) run() error {
 	if t.host.spoil != nil {

@@ -86,6 +86,7 @@ func (s *Shared) waitForWork() {
 	s.Wait(s.run, 0)
 	over := s.JumpLater()
 	s.aside = s.count
+	s.Call(unix.SYS_SCHED_YIELD).IntoAddress(s.there(unsafe.Pointer(s.call.address))) // 0
 	s.Signal(s.standby)
 	s.Wait(s.call, 0)
 	s.Land(over)
@@ -132,14 +133,15 @@ func (s *Shared) StandBy() {
 // AwaitStandBy waits until the process that is to stand by does.
 func (s *Shared) AwaitStandBy(p *Process) error { return s.AwaitFrom(s.standby, p) }
 
-// Recruit readies the words for another process to stand by.
-func (s *Shared) Recruit() {
-	atomic.StoreUint32(s.call.address, 0)
-	atomic.StoreUint32(s.standby.address, 0)
-}
+// Recruit is called before a process is made that is to stand by.
+func (s *Shared) Recruit() { atomic.StoreUint32(s.standby.address, 0) }
 
-// Summon has the process that stands by walk the script that was written.
-func (s *Shared) Summon() { s.call.Set() }
+// Summon has the process that stands by walk the script that was written. That may
+// end with StandBy too.
+func (s *Shared) Summon() {
+	atomic.StoreUint32(s.standby.address, 0)
+	s.call.Set()
+}
 
 // Signal appends the setting of a word, which Await of this program waits for.
 func (s *Script) Signal(w Word) {

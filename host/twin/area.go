@@ -24,8 +24,9 @@ type Area struct {
 // Size is how large it is.
 func (a Area) Size() uint64 { return a.End - a.Start }
 
-// has says whether the kernel has given the area a flag of two letters.
-func (a Area) has(flag string) bool { return strings.Contains(a.flags, " "+flag+" ") }
+// has says whether the kernel has given the area a flag of two letters, as all
+// are.
+func (a Area) has(flag string) bool { return strings.Contains(a.flags, flag) }
 
 // file says that the area shows a file, or did before its pages were written.
 func (a Area) file() bool { return a.Inode != 0 }

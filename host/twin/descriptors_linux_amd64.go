@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -272,24 +271,21 @@ func (p *Paused) Place() (place Place, err error) {
 			return place, err
 		}
 	}
-	var real, effective, saved uint32
-	if _, err := fmt.Sscan(p.status["Uid"], &real, &effective, &saved); err != nil {
+	uids, err := p.status.ids("Uid")
+	if err != nil {
 		return place, err
 	}
-	var group, effectiveGroup, savedGroup uint32
-	if _, err := fmt.Sscan(p.status["Gid"], &group, &effectiveGroup, &savedGroup); err != nil {
+	gids, err := p.status.ids("Gid")
+	if err != nil {
 		return place, err
 	}
-	if real != effective || real != saved || group != effectiveGroup || group != savedGroup {
+	// The real, effective and saved ones, and that for files.
+	if len(slices.Compact(uids)) != 1 || len(slices.Compact(gids)) != 1 {
 		return place, refuse(p.Inside, p.Name, "has several user or group ids at once", false)
 	}
-	place.UID, place.GID = real, group
-	for _, text := range strings.Fields(p.status["Groups"]) {
-		id, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			return place, err
-		}
-		place.Groups = append(place.Groups, uint32(id))
+	place.UID, place.GID = uids[0], gids[0]
+	if place.Groups, err = p.status.ids("Groups"); err != nil {
+		return place, err
 	}
 	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err == nil {

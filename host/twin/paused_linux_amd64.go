@@ -154,9 +154,9 @@ func (p *Paused) explainEPERM() error {
 	switch {
 	case err != nil:
 		return err
-	case strings.HasPrefix(s["State"], "Z"):
+	case strings.HasPrefix(s.field("State"), "Z"):
 		return refuse(p.Inside, p.Name, "has ended, but for other threads than its first", false)
-	case s["TracerPid"] == "0":
+	case s.field("TracerPid") == "0":
 		return refuse(p.Inside, p.Name, "has threads that end or executes another program", true)
 	}
 	return refuse(p.Inside, p.Name, "is traced by another process", false)
@@ -168,7 +168,7 @@ func (p *Paused) introduce() {
 	if err != nil {
 		return // it has ended, and has no name any more
 	}
-	p.Name = status["Name"]
+	p.Name = status.field("Name")
 	if inside, err := status.inside(); err == nil {
 		p.Inside = inside
 	}
@@ -180,7 +180,7 @@ func (p *Paused) look() (err error) {
 	if p.status, err = readStatus(fmt.Sprintf("/proc/%d/status", p.PID)); err != nil {
 		return err
 	}
-	p.Name = p.status["Name"]
+	p.Name = p.status.field("Name")
 	if p.Inside, err = p.status.inside(); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (t *thread) look(s status) (err error) {
 	if t.inside, err = s.inside(); err != nil {
 		return err
 	}
-	t.name = s["Name"]
+	t.name = s.field("Name")
 	if t.pending, err = s.number("SigPnd", 16); err != nil {
 		return err
 	}

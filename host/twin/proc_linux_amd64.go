@@ -44,7 +44,7 @@ var procRoom = sync.Pool{New: func() any {
 func readStatus(path string) (status, error) {
 	text, err := readProc(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return parseStatus(string(text)), nil
+	return status(text), nil
 }

@@ -25,6 +25,8 @@ type State struct {
 	text    []byte    // what areas were read from
 	areas   []Area
 	shared  []Area // those that children map anew, apart from the others
+	private []run  // the areas whose pages children have too
+	same    bool   // all areas are those of the state before
 
 	found   foundPages
 	watched bool  // a tracker has protected all of them
@@ -84,13 +86,7 @@ func (s *State) readPages(was *State) (err error) {
 	if s.found, err = findPages(s.PID, s.areas, before); err != nil {
 		return err
 	}
-	var wanted []run
-	for _, a := range s.areas {
-		if !special(a) && !a.Shared && !a.has("wf") {
-			wanted = append(wanted, run{a.Start, a.End})
-		}
-	}
-	s.own, s.written = both(s.found.own, wanted), both(s.found.written, wanted)
+	s.own, s.written = both(s.found.own, s.private), both(s.found.written, s.private)
 	return nil
 }
 
@@ -110,7 +106,7 @@ func (s *State) readAreas(was *State) (err error) {
 	}
 	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
 	if was != nil && bytes.Equal(s.text, was.text) && !slices.ContainsFunc(was.areas, wiped) {
-		s.areas, s.shared = was.areas, was.shared
+		s.areas, s.shared, s.private, s.same = was.areas, was.shared, was.private, true
 		return nil
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", s.PID))
@@ -120,6 +116,11 @@ func (s *State) readAreas(was *State) (err error) {
 	defer f.Close()
 	s.areas, err = parseAreas(f)
 	s.splitShared()
+	for _, a := range s.areas {
+		if !special(a) && !a.Shared && !a.has("wf") {
+			s.private = append(s.private, run{a.Start, a.End})
+		}
+	}
 	return err
 }
 
@@ -130,18 +131,21 @@ func (s *State) refuse(retry bool, format string, args ...any) error {
 
 // check refuses what could not be carried over.
 func (s *State) check(filters int) error {
-	switch state, _, _ := strings.Cut(s.status["State"], " "); state {
+	switch state, _, _ := strings.Cut(s.status.field("State"), " "); state {
 	case "Z", "X":
 		return s.refuse(true, "has ended")
 	}
 	if n, err := s.status.number("Seccomp_filters", 10); err != nil || int(n) > filters {
-		return s.refuse(false, "has added system call filters of its own (%s)", s.status["Seccomp_filters"])
+		return s.refuse(false, "has added system call filters of its own (%s)", s.status.field("Seccomp_filters"))
 	}
 	for _, t := range s.threads {
 		s.stopped = s.stopped || t.Stopped
 		if t.Signal != 0 {
 			return s.refuse(true, "is being sent signal %d", t.Signal)
 		}
+	}
+	if s.same {
+		return nil
 	}
 	for _, a := range slices.Concat(s.areas, s.shared) {
 		if err := s.checkArea(a); err != nil {
