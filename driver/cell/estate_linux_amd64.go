@@ -65,6 +65,11 @@ func (e *estate) makeInside() error {
 	if err != nil || o.Empty() {
 		return err
 	}
+	for _, t := range e.twins {
+		if err := t.Arrived(); err != nil {
+			return err
+		}
+	}
 	return o.place()
 }
 

@@ -142,11 +142,7 @@ func (i *instance) fork(ctx context.Context, specs []sandbox.Spec) ([]*instance,
 		return nil, err
 	}
 	children := []*instance{first}
-	all, err := i.running()
-	if err != nil {
-		return children, err
-	}
-	imprint, err := i.takeImprint(ctx, all, first, len(specs) == 1)
+	imprint, err := i.takeImprint(ctx, first, len(specs) == 1)
 	if err != nil {
 		return children, err
 	}
@@ -214,12 +210,12 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 }
 
 // takeImprint takes an imprint of the cell, and brings its files into the first
-// child, which may be the only one. A cell that has been paused since the last
-// imprint is still what it was then.
-func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first *instance, only bool) (*confine.Imprint, error) {
+// child. If that is the only one, who will be its processes comes meanwhile. A
+// cell that has been paused since the last imprint is still what it was then.
+func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) (*confine.Imprint, error) {
 	last, current := i.imprint.take()
 	if last != nil && only {
-		if err := first.await(last); err != nil {
+		if err := first.expect(last); err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 	}
@@ -231,6 +227,10 @@ func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first
 		}
 		return last, nil
 	}
+	all, err := i.running()
+	if err != nil {
+		return nil, errors.Join(err, last.Close())
+	}
 	imprint, err := i.imprintRunning(ctx, all, last, files)
 	if err == nil {
 		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
@@ -238,8 +238,8 @@ func (i *instance) takeImprint(ctx context.Context, all []confine.Running, first
 	return imprint, err
 }
 
-// await has whoever will have the child's processes come already.
-func (child *instance) await(last *confine.Imprint) error {
+// expect has whoever will be the child's processes come already.
+func (child *instance) expect(last *confine.Imprint) error {
 	group := cgroup.Attach{Into: -1}
 	if child.group != nil {
 		var err error
@@ -247,7 +247,7 @@ func (child *instance) await(last *confine.Imprint) error {
 			return err
 		}
 	}
-	return last.Join(child.cell, group)
+	return last.Expect(child.cell, group)
 }
 
 // imprintRunning takes an imprint of processes that can be stopped: those of a
@@ -268,6 +268,9 @@ func (i *instance) imprintRunning(ctx context.Context, all []confine.Running, la
 
 // raise has the child's processes go on as those that the imprint is of.
 func (child *instance) raise(from origin, imprint *confine.Imprint) error {
+	if err := child.expect(imprint); err != nil {
+		return err
+	}
 	estate, err := newEstate(from, child, imprint.Twins)
 	if err != nil {
 		return err

@@ -1,12 +1,10 @@
 package confine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"syscall"
 
-	"aether/host/cgroup"
 	"aether/host/spawn"
 	"aether/host/twin"
 
@@ -35,52 +33,19 @@ func newBirth(s script, root, t *Twin, c *Cell, r Rebirth) *birth {
 	return b
 }
 
-// write appends everything: the twin branches off a process that shares its
-// memory and joins the cell's namespaces, if there is no spare that does; the
-// child of that one has the memory for itself, and drops what a command does.
+// write appends everything that a spare has not done already.
 func (b *birth) write(ready spawn.Word) error {
 	if err := b.gather(); err != nil {
 		return err
 	}
-	h := b.cell.host
-	b.part(partEnter)
-	flags := uint64(unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID)
-	if b.spare != nil {
-		flags |= unix.CLONE_VM
-	} else {
-		b.maker = b.Clone(spawn.Clone{Flags: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT, Cgroup: -1})
-		b.root.script.Return()
-		b.Land(b.maker)
+	if b.spare == nil {
+		b.comeByMaker()
 	}
-	if !b.joined() {
-		b.joinCell(b.cell, b.Group)
-	}
-	b.part(partBorn)
-	into := -1
-	if b.Group.Into >= 0 {
-		into = sentGroups + len(b.Group.Files)
-	}
-	child := b.Clone(spawn.Clone{Flags: flags, Tids: []int{b.twin.state.Tid()}, Cgroup: into})
-	b.Exit()
-	b.Land(child)
-	var joined []int
-	for i := range b.Group.Files {
-		joined = append(joined, sentGroups+i)
-	}
-	b.join(cgroup.Attach{Files: joined, Into: -1})
-	b.closeFrom(3)
-	b.part(partSession)
-	b.Call(unix.SYS_SETSID)
 	own := b.becomeInside
 	if !b.root.recalled {
 		own = func() error { return nil }
-		b.chdir(b.Dir)
 		b.twin.state.Process(b.Script)
 	}
-	b.rlimits(b.cell.config.Processes)
-	who := credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single}
-	b.dropButOne(who)
-	b.landlock(h.landlock, b.cell.config.HostNetwork, 3)
 	b.terminal()
 	if err := b.family(own, ready); err != nil {
 		return err
@@ -88,8 +53,26 @@ func (b *birth) write(ready spawn.Word) error {
 	return b.Err()
 }
 
-// joined says that the spare is in the cell already.
-func (b *birth) joined() bool { return b.spare != nil && b.spare.cell == b.cell }
+// comeByMaker appends how the process comes into the cell where there is no spare:
+// the twin branches off one that shares its memory and joins the cell's
+// namespaces, and whose child has the memory for itself.
+func (b *birth) comeByMaker() {
+	b.part(partEnter)
+	b.maker = b.Clone(spawn.Clone{Flags: unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT, Cgroup: -1})
+	b.root.script.Return()
+	b.Land(b.maker)
+	b.come(b.newcomer(), b.twin.state.Tid(), 0)
+}
+
+// newcomer is what the process is from the first on.
+func (b *birth) newcomer() newcomer {
+	n := newcomer{cell: b.cell, group: b.Group,
+		who: credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: b.cell.host.Identity.Single}}
+	if !b.root.recalled {
+		n.dir = b.Dir
+	}
+	return n
+}
 
 // family appends the making of the process's children, each of which is ready
 // before the next, then own and what the process itself still has to do, and then
@@ -208,31 +191,4 @@ func (b *birth) prepareBelow(pid int, all *[]*twin.Paused) error {
 		}
 	}
 	return nil
-}
-
-// dropButOne is dropTo, but for what it takes to make threads with given
-// numbers.
-func (b *birth) dropButOne(who credentials) {
-	b.part(partCapabilities)
-	b.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
-	b.prctl(unix.PR_SET_KEEPCAPS, 1)
-	b.become(who)
-	b.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	b.capabilities(1 << unix.CAP_CHECKPOINT_RESTORE)
-}
-
-// dropLast takes that away too; every thread does so.
-func (b *birth) dropLast() { b.capabilities(0) }
-
-// capabilities sets the effective and permitted ones.
-func (b *birth) capabilities(set uint64) {
-	header, h := b.Bytes(8)
-	binary.LittleEndian.PutUint32(h, unix.LINUX_CAPABILITY_VERSION_3)
-	data, mem := b.Bytes(24)
-	for half := range 2 {
-		word := uint32(set >> (32 * half))
-		binary.LittleEndian.PutUint32(mem[12*half:], word)
-		binary.LittleEndian.PutUint32(mem[12*half+4:], word)
-	}
-	b.Call(unix.SYS_CAPSET, header, data)
 }

@@ -27,7 +27,8 @@ func TestForkFailsAtAnyStep(t *testing.T) {
 		{"birth", 2, s.fork, true},
 		// Who cannot have a spare is born without.
 		{"spare", 4, s.forkAgain, false},
-		{"birth by a spare", 5, s.forkAgain, true},
+		{"coming of a spare", 5, s.forkAgain, true},
+		{"birth by a spare", 6, s.forkAgain, true},
 	} {
 		if script.place > 3 && s.host.Identity.Single {
 			continue // without root all is copied anew, and a spare is of no use

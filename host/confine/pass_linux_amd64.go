@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"aether/host/cgroup"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -46,11 +44,11 @@ func (b *birth) add(f *os.File) error {
 	return raw.Control(func(fd uintptr) { b.files = append(b.files, int(fd)) })
 }
 
-// sendAll sends what the script receives: to who joins the cell what it takes for
-// that, unless it has joined already, and to the child its own.
+// sendAll sends what the script receives: to who joins the cell, unless somebody
+// has, what it takes for that, and to the child its own.
 func (b *birth) sendAll() error {
-	if !b.joined() {
-		if err := b.root.sendCell(b.cell, b.Group); err != nil {
+	if b.spare == nil {
+		if err := b.root.sendCell(b.newcomer()); err != nil {
 			return err
 		}
 	}
@@ -58,12 +56,12 @@ func (b *birth) sendAll() error {
 }
 
 // sendCell sends the cell's descriptor and the groups.
-func (t *Twin) sendCell(c *Cell, group cgroup.Attach) error {
+func (t *Twin) sendCell(n newcomer) error {
 	var err error
-	gone := c.init.Fd(func(pidfd int) {
-		files := append([]int{pidfd}, group.Files...)
-		if group.Into >= 0 {
-			files = append(files, group.Into)
+	gone := n.cell.init.Fd(func(pidfd int) {
+		files := append([]int{pidfd}, n.group.Files...)
+		if n.group.Into >= 0 {
+			files = append(files, n.group.Into)
 		}
 		err = t.send(files)
 	})
@@ -75,17 +73,6 @@ const (
 	sentCell = 3 + iota
 	sentGroups
 )
-
-// joinCell appends the receiving of what sendCell sends, and the joining.
-func (s script) joinCell(c *Cell, group cgroup.Attach) {
-	count := 1 + len(group.Files)
-	if group.Into >= 0 {
-		count++
-	}
-	s.receive(count)
-	s.Call(unix.SYS_SETNS, sentCell, c.namespace)
-	s.emptyBounds()
-}
 
 // sendFamily sends in the order in which processes receive: children first.
 func (b *birth) sendFamily() error {

@@ -88,80 +88,56 @@ func (t *Twin) Spawn(c *Cell, r Rebirth) (*spawn.Process, error) {
 }
 
 func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
-	if err := t.settleSpare(c); err != nil {
+	b := newBirth(t.newScript(), t, t, c, r)
+	if err := t.settleSpare(b.newcomer()); err != nil {
 		return nil, err
 	}
-	t.script.Rewind()
-	b := newBirth(t.newScript(), t, t, c, r)
 	b.spare, t.spare = t.spare, nil
+	t.script.Rewind()
 	ready := t.script.Word()
 	if err = b.write(ready); err == nil {
 		err = b.sendAll()
 	}
-	if err != nil {
-		return nil, errors.Join(err, b.giveUp())
-	}
 	if b.spare != nil {
-		p, err = t.bearBySpare(b.spare.process, ready)
-	} else {
-		p, err = t.bearByMaker(b.maker, ready)
+		p = b.spare.process
+	}
+	if err == nil {
+		p, err = t.bear(b, p)
+	}
+	if err == nil {
+		err = t.script.AwaitFrom(ready, p)
 	}
 	if err != nil {
 		return nil, errors.Join(err, bury(p))
 	}
 	t.born, t.child = b, p
 	t.children++
+	t.last = b.newcomer()
 	return p, nil
 }
 
-// giveUp ends a spare that was not used.
-func (b *birth) giveUp() error {
-	if b.spare == nil {
-		return nil
+// bear has the script walked: by a process that is in the cell already, or by the
+// twin, whose grandchild will be.
+func (t *Twin) bear(b *birth, there *spawn.Process) (p *spawn.Process, err error) {
+	if there != nil {
+		t.summon()
+		return there, nil
 	}
-	return bury(b.spare.process)
-}
-
-// bearByMaker has the twin walk the script, and gives its grandchild when that is
-// ready.
-func (t *Twin) bearByMaker(maker spawn.Step, ready spawn.Word) (p *spawn.Process, err error) {
 	err = t.run()
-	if maker := int(maker.Result()); maker > 0 {
+	if maker := int(b.maker.Result()); maker > 0 {
 		err = errors.Join(err, reap(maker))
 	}
-	if pid := t.script.Branched(); pid > 0 {
-		var adopted error
-		if p, adopted = spawn.Adopt(pid); adopted != nil {
-			return nil, errors.Join(err, adopted)
-		}
-	}
-	if err == nil {
-		err = t.script.AwaitFrom(ready, p)
-	}
-	return p, err
+	p, adopted := t.adopt()
+	return p, errors.Join(err, adopted)
 }
 
-// bearBySpare has the spare walk it, which ends.
-func (t *Twin) bearBySpare(spare *spawn.Process, ready spawn.Word) (p *spawn.Process, err error) {
-	if t.host.spoil != nil {
-		t.host.spoil(t.script)
+// adopt takes the process that was born by the script.
+func (t *Twin) adopt() (*spawn.Process, error) {
+	pid := t.script.Branched()
+	if pid == 0 {
+		return nil, cmp.Or(t.script.Failure(), spawn.ErrEnded)
 	}
-	t.script.Summon()
-	_, err = spare.Wait()
-	if pid := t.script.Branched(); pid > 0 {
-		var adopted error
-		if p, adopted = spawn.Adopt(pid); adopted != nil {
-			return nil, errors.Join(err, adopted)
-		}
-	}
-	switch {
-	case err != nil:
-	case p == nil:
-		err = cmp.Or(t.script.Failure(), spawn.ErrEnded)
-	default:
-		err = t.script.AwaitFrom(ready, p)
-	}
-	return p, err
+	return spawn.Adopt(pid)
 }
 
 // Age tells the children of one imprint from those of the next.

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spare is a copy of a twin that stands by to have the next child: what takes
-// longest of a birth, the copying of all page tables, is behind it. It joins the
-// cell, has a child that shares its memory, and ends; then the memory is that
-// child's alone.
+// spare is a copy of a twin that stands by for the next child: what takes longest
+// of a birth, the copying of all page tables, is behind it. When the child's cell
+// is known it joins that, has a child there that shares its memory, and ends; the
+// memory is then that child's alone, which stands by in its stead.
 type spare struct {
 	process *spawn.Process
-	lessons int   // that were known when it was made
-	cell    *Cell // that it has joined, or is joining, or nil
-	joining bool  // it still walks the script
+	lessons int       // that were known when it was made
+	as      *newcomer // what it has become in a cell, or nil
+	coming  bool      // it has not got there yet
 }
 
 // makeSpare has the twin make a spare, with the pages that children are known to
@@ -46,7 +46,7 @@ func (t *Twin) makeSpare() error {
 // adoptSpare waits until a process that was cloned, if one was, stands by. failed
 // is what the twin said to it.
 func (t *Twin) adoptSpare(failed error, pid int) error {
-	t.broken = failed != nil
+	t.broken = t.broken || failed != nil
 	if pid <= 0 {
 		return errors.Join(failed, syscall.Errno(-pid))
 	}
@@ -71,60 +71,103 @@ func (s script) dieWithParent(parent int) {
 	s.Expect(number, uint32(parent))
 }
 
-// Join has spares join the cell that the next child will be in, while there is
-// other work to do.
-func (im *Imprint) Join(c *Cell, group cgroup.Attach) error {
+// Expect has spares come into the cell that the next child will be in, to be what
+// the last one was, while there is other work to do.
+func (im *Imprint) Expect(c *Cell, group cgroup.Attach) error {
 	for _, t := range im.Twins {
-		if err := t.join(c, group); err != nil {
+		if err := t.expect(c, group); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Twin) join(c *Cell, group cgroup.Attach) error {
+func (t *Twin) expect(c *Cell, group cgroup.Attach) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.spare == nil || t.spare.cell != nil {
+	if t.spare == nil || t.spare.as != nil {
 		return nil
 	}
+	n := t.last
+	n.cell, n.group = c, group
+	return t.invite(n)
+}
+
+// invite has the spare come.
+func (t *Twin) invite(n newcomer) error {
 	s := t.newScript()
 	t.script.Rewind()
-	s.joinCell(c, group)
+	s.come(n, t.state.Tid(), unix.CLONE_VM)
 	t.script.StandBy()
-	if err := errors.Join(s.Err(), t.sendCell(c, group)); err != nil {
+	if err := errors.Join(s.Err(), t.sendCell(n)); err != nil {
 		return errors.Join(err, t.dropSpare())
 	}
-	t.spare.cell, t.spare.joining = c, true
-	t.script.Summon()
+	t.spare.as, t.spare.coming = &n, true
+	t.summon()
 	return nil
 }
 
-// settleSpare waits until the spare, if there is one, is in the cell that it is
-// for. One that is in another is of no use any more.
-func (t *Twin) settleSpare(c *Cell) error {
-	if t.spare == nil || t.spare.cell == nil {
+// settleSpare waits until the spare, if there is one, has come into the cell that
+// it is for. One that is another than was expected is of no use.
+func (t *Twin) settleSpare(n newcomer) error {
+	if t.spare == nil {
 		return nil
 	}
-	if t.spare.cell != c {
+	if t.spare.as == nil {
+		if err := t.invite(n); err != nil {
+			return err
+		}
+	}
+	if !t.spare.as.is(n) {
 		return t.dropSpare()
 	}
-	if err := t.joined(); err != nil {
+	return t.awaitSpare()
+}
+
+// Arrived waits until whoever was expected is in the cell. Before that no other
+// process may be made there, which might be given the number that it will have.
+func (t *Twin) Arrived() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.spare == nil {
+		return nil
+	}
+	return t.awaitSpare()
+}
+
+func (t *Twin) awaitSpare() error {
+	if err := t.arrived(); err != nil {
 		return errors.Join(err, t.dropSpare())
 	}
 	return nil
 }
 
-// joined waits until the spare walks the script no more.
-func (t *Twin) joined() error {
-	if !t.spare.joining {
+// arrived waits until the spare walks the script no more: its child stands by.
+func (t *Twin) arrived() error {
+	if !t.spare.coming {
 		return nil
 	}
-	t.spare.joining = false
-	err := t.script.AwaitStandBy(t.spare.process)
-	// What it was sent and has not received would be taken for the next one's.
-	t.broken = err != nil
+	t.spare.coming = false
+	_, err := t.spare.process.Wait()
+	if err == nil {
+		err = t.arrivedChild()
+	}
+	if err != nil {
+		t.broken = true // what was sent and not received would be taken for the next one's
+	}
 	return err
+}
+
+func (t *Twin) arrivedChild() error {
+	child, err := t.adopt()
+	if err != nil {
+		return err
+	}
+	t.spare.process = child
+	if err := t.script.AwaitStandBy(child); err != nil {
+		return err
+	}
+	return t.script.Failure() // of who has ended
 }
 
 // dropSpare ends the spare, if there is one.
@@ -132,7 +175,7 @@ func (t *Twin) dropSpare() error {
 	if t.spare == nil {
 		return nil
 	}
-	err := t.joined()
+	err := t.arrived()
 	p := t.spare.process
 	t.spare = nil
 	return errors.Join(err, bury(p))

@@ -53,7 +53,8 @@ type Twin struct {
 	age      int             // how often it has become what the process was
 	habits   twin.WorkingSet // of its children
 	children int             // how many it has had
-	spare    *spare          // who has the next one, if not nil
+	last     newcomer        // as which the last came
+	spare    *spare          // who is the next one, or has it; or nil
 	delta    *twin.Delta     // what it has still to change
 
 	mu sync.Mutex // one child at a time is made
@@ -212,9 +213,9 @@ func (t *Twin) catchUp() error {
 	t.delta = nil
 	err := delta.Apply(t.process.Pid())
 	if t.spare != nil {
-		err = errors.Join(err, delta.Apply(t.spare.process.Pid()))
+		err = errors.Join(err, t.arrived(), delta.Apply(t.spare.process.Pid()))
 	}
-	t.broken = err != nil
+	t.broken = t.broken || err != nil
 	return err
 }
 
@@ -248,10 +249,20 @@ func (t *Twin) newScript() script { return script{t.script.Script, &plan{without
 
 // run has the twin walk the script that was written.
 func (t *Twin) run() error {
+	t.spoil()
+	return t.script.Run()
+}
+
+// summon has the spare walk it.
+func (t *Twin) summon() {
+	t.spoil()
+	t.script.Summon()
+}
+
+func (t *Twin) spoil() {
 	if t.host.spoil != nil {
 		t.host.spoil(t.script)
 	}
-	return t.script.Run()
 }
 
 // close ends the twin. Its children go on.

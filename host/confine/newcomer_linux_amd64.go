@@ -1,0 +1,85 @@
+package confine
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"aether/host/cgroup"
+	"aether/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// newcomer is what a child of a twin is in its cell whatever the process was:
+// everything that a command there is under, but for the system call filter.
+type newcomer struct {
+	cell  *Cell
+	group cgroup.Attach
+	who   credentials
+	dir   string // it is there already, if it is not empty
+}
+
+// is says that one who came as the other came right.
+func (n newcomer) is(other newcomer) bool {
+	return n.cell == other.cell && n.dir == other.dir && n.who.uid == other.who.uid && n.who.gid == other.who.gid &&
+		slices.Equal(n.who.groups, other.who.groups)
+}
+
+// come appends the coming: who walks the script receives what sendCell sends,
+// joins the cell and has a child there, of that number, and ends. flags are
+// further ones of the clone.
+func (s script) come(n newcomer, tid int, flags uint64) {
+	into, count := -1, 1+len(n.group.Files)
+	if n.group.Into >= 0 {
+		into = sentGroups + len(n.group.Files)
+		count++
+	}
+	s.receive(count)
+	s.Call(unix.SYS_SETNS, sentCell, n.cell.namespace)
+	s.emptyBounds()
+	s.part(partBorn)
+	child := s.Clone(spawn.Clone{Flags: flags | unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID, Tids: []int{tid}, Cgroup: into})
+	s.Exit()
+	s.Land(child)
+	groups := cgroup.Attach{Into: -1}
+	for i := range n.group.Files {
+		groups.Files = append(groups.Files, sentGroups+i)
+	}
+	s.join(groups)
+	s.closeFrom(sentCell)
+	s.part(partSession)
+	s.Call(unix.SYS_SETSID)
+	if n.dir != "" {
+		s.chdir(n.dir)
+	}
+	s.rlimits(n.cell.config.Processes)
+	s.dropButOne(n.who)
+	s.landlock(n.cell.host.landlock, n.cell.config.HostNetwork, sentCell)
+}
+
+// dropButOne is dropTo, but for what it takes to make threads with given
+// numbers.
+func (s script) dropButOne(who credentials) {
+	s.part(partCapabilities)
+	s.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
+	s.prctl(unix.PR_SET_KEEPCAPS, 1)
+	s.become(who)
+	s.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	s.capabilities(1 << unix.CAP_CHECKPOINT_RESTORE)
+}
+
+// dropLast takes that away too; every thread does so.
+func (s script) dropLast() { s.capabilities(0) }
+
+// capabilities sets the effective and permitted ones.
+func (s script) capabilities(set uint64) {
+	header, h := s.Bytes(8)
+	binary.LittleEndian.PutUint32(h, unix.LINUX_CAPABILITY_VERSION_3)
+	data, mem := s.Bytes(24)
+	for half := range 2 {
+		word := uint32(set >> (32 * half))
+		binary.LittleEndian.PutUint32(mem[12*half:], word)
+		binary.LittleEndian.PutUint32(mem[12*half+4:], word)
+	}
+	s.Call(unix.SYS_CAPSET, header, data)
+}
