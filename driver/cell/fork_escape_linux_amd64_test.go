@@ -200,6 +200,16 @@ func TestForkLooksLikeACommand(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{Limits: sandbox.Limits{Processes: 100}})
 	was := converse(t, source, 0, "python3", "-c", mirror)
 	was.hear(t, "primed")
+	for _, others := range []int{0, 2} { // after which one stands by for the next
+		for range others {
+			destroy(t, fork(t, source, 1)[0])
+		}
+		time.Sleep(50 * time.Millisecond)
+		t.Run(fmt.Sprintf("after %d others", others), func(t *testing.T) { looksLikeACommand(t, source, was) })
+	}
+}
+
+func looksLikeACommand(t *testing.T, source sandbox.Instance, was *conversation) {
 	before := was.reflect(t)
 	child := fork(t, source, 1)[0]
 	forked := converse(t, child, was.pid).reflect(t)

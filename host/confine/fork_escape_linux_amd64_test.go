@@ -29,24 +29,52 @@ os.execve(spec["path"], spec["args"], spec["env"])
 func TestEscapeFromFork(t *testing.T) {
 	s := newScene(t)
 	for _, who := range s.whos() {
-		imprint := s.launcher(t, who)
-		for _, a := range attacks {
-			t.Run(who.name+"/"+a.name, func(t *testing.T) {
-				cell := s.boot(t)
-				out, status := s.launch(t, imprint, cell, a.name, who)
-				if status.Code != 0 || status.Signal != 0 {
-					t.Fatalf("%+v: %s", status, out)
-				}
-				s.compare(t, who.name, a.trials(s.facts), parseAnswers(t, out))
-				s.untouched(t, cell)
-			})
-		}
-		t.Run(who.name+"/abi", func(t *testing.T) {
-			if out, status := s.launch(t, imprint, s.boot(t), "abi", who); status.Signal != unix.SIGSYS {
-				t.Errorf("a 32-bit system call: %+v, %q", status, out)
+		for _, way := range []string{"", "by a spare/"} {
+			imprint := s.launcher(t, who)
+			boot := func(t *testing.T) *Cell { return s.boot(t) }
+			if way != "" {
+				boot = func(t *testing.T) *Cell { return s.spareFor(t, imprint, who) }
 			}
+			s.escape(t, imprint, who, way, boot)
+		}
+	}
+}
+
+func (s *scene) escape(t *testing.T, imprint *Imprint, who who, way string, boot func(*testing.T) *Cell) {
+	for _, a := range attacks {
+		t.Run(who.name+"/"+way+a.name, func(t *testing.T) {
+			cell := boot(t)
+			out, status := s.launch(t, imprint, cell, a.name, who)
+			if status.Code != 0 || status.Signal != 0 {
+				t.Fatalf("%+v: %s", status, out)
+			}
+			s.compare(t, who.name, a.trials(s.facts), parseAnswers(t, out))
+			s.untouched(t, cell)
 		})
 	}
+	t.Run(who.name+"/"+way+"abi", func(t *testing.T) {
+		if out, status := s.launch(t, imprint, boot(t), "abi", who); status.Signal != unix.SIGSYS {
+			t.Errorf("a 32-bit system call: %+v, %q", status, out)
+		}
+	})
+}
+
+// spareFor boots a cell into which a spare has come for the next child.
+func (s *scene) spareFor(t *testing.T, imprint *Imprint, who who) *Cell {
+	t.Helper()
+	twin := imprint.Twins[0]
+	for twin.children < 2 {
+		s.launch(t, imprint, s.boot(t), "abi", who)
+	}
+	imprint.StandBy()
+	cell := s.boot(t)
+	if err := errors.Join(imprint.Expect(cell, noGroup), twin.Arrived()); err != nil {
+		t.Fatal(err)
+	}
+	if twin.spare == nil {
+		t.Fatal("there is none")
+	}
+	return cell
 }
 
 // launcher gives an imprint of a program that can become any other.
