@@ -215,7 +215,11 @@ func TestForkOfChangingMemory(t *testing.T) {
 			changes = 1 // often one that the list of mappings does not show
 		}
 		work := fmt.Sprintf("work %d %d", seed+uint32(n), changes)
-		c.right(t, work)
+		if n%2 > 0 {
+			c.right(t, fmt.Sprintf("blind %d %d", seed+uint32(n), changes))
+		} else {
+			c.right(t, work)
+		}
 		forked := forkSoon(t, source, 1)[0]
 		child := converse(t, forked, c.pid)
 		child.right(t, "born")

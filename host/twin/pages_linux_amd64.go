@@ -16,6 +16,7 @@ const pageSize = 4096
 
 // Categories of pages, as PAGEMAP_SCAN knows them.
 const (
+	pageTracked = 1 << 0 // a tracker watches the area that it is in
 	pageWritten = 1 << 1 // since a tracker protected it
 	pageFile    = 1 << 2
 	pagePresent = 1 << 3
@@ -78,23 +79,33 @@ func findPages(pid int, areas []Area, was *foundPages) (p foundPages, err error)
 
 // scan finds the pages of a stretch.
 func (p *foundPages) scan(f *os.File, s stretch) error {
-	q := query{excluded: pageZero, report: pageWritten}
+	q := query{excluded: pageZero, anyOf: pageThere, report: pageTracked | pageWritten | pagePresent}
 	if !s.anonymous {
 		q.excluded |= pageFile
 	}
 	return q.scan(f, s.run, func(r scanned) {
-		p.add(r)
-		if r.categories&pageWritten != 0 {
+		if p.add(r, s.anonymous) {
 			p.fresh = extend(p.fresh, run{r.start, r.end})
 		}
 	})
 }
 
-func (p *foundPages) add(r scanned) {
+// add adds a page of the process's own, and says whether it may have been written.
+func (p *foundPages) add(r scanned, anonymous bool) (written bool) {
 	p.own = extend(p.own, run{r.start, r.end})
-	if r.categories&pageWritten != 0 {
-		p.written = extend(p.written, run{r.start, r.end})
+	switch {
+	case r.categories&pageWritten != 0:
+	case r.categories&pageTracked == 0:
+		// The kernel forgets to watch an area that memory was moved next to
+		// (mremap), but leaves its pages protected.
+	case r.categories&pagePresent == 0 && !anonymous:
+		// It may be swapped out. Or it was given back, so that the file shows
+		// again, and is still protected.
+	default:
+		return false
 	}
+	p.written = extend(p.written, run{r.start, r.end})
+	return true
 }
 
 // scanAgain finds the pages of a stretch in which there may be pages of files. It
@@ -105,16 +116,22 @@ func (p *foundPages) scanAgain(f *os.File, private, own []run) error {
 		return nil
 	}
 	var fresh []run
-	q := query{excluded: pageZero, wanted: pageWritten}
+	q := query{excluded: pageTracked, anyOf: pageTracked | pageWritten, either: true}
 	within := run{private[0].start, private[len(private)-1].end}
 	if err := q.scan(f, within, func(r scanned) { fresh = extend(fresh, run{r.start, r.end}) }); err != nil {
 		return err
 	}
 	fresh = both(fresh, private)
-	p.fresh = append(p.fresh, fresh...)
-	q = query{excluded: pageZero | pageFile, report: pageWritten}
+	q = query{excluded: pageZero | pageFile, anyOf: pageThere, report: pageTracked | pageWritten | pagePresent}
 	for _, r := range near(union(fresh, both(own, private))) {
-		if err := q.scan(f, r, p.add); err != nil {
+		if err := q.scan(f, r, func(r scanned) { p.add(r, false) }); err != nil {
+			return err
+		}
+	}
+	// Of an area that no tracker watches, addresses without a page are among them.
+	q = query{excluded: pageZero, anyOf: pageThere}
+	for _, r := range fresh {
+		if err := q.scan(f, r, func(r scanned) { p.fresh = extend(p.fresh, run{r.start, r.end}) }); err != nil {
 			return err
 		}
 	}
@@ -141,7 +158,7 @@ func protectPages(pid int, areas []Area) error {
 		return err
 	}
 	defer f.Close()
-	q := query{excluded: pageZero, flags: scanProtects}
+	q := query{excluded: pageZero, anyOf: pageThere, flags: scanProtects}
 	for _, s := range stretches(areas) {
 		if err := q.scan(f, s.run, func(scanned) {}); err != nil {
 			return err
@@ -150,8 +167,15 @@ func protectPages(pid int, areas []Area) error {
 	return nil
 }
 
-// query is what pages, in memory or swapped out, are looked for.
-type query struct{ excluded, wanted, report, flags uint64 }
+// query is what pages are looked for: those of no category that is excluded and of
+// any other of a set. either has the excluded ones be part of the set instead: a
+// page that is not of such a category is of the set.
+type query struct {
+	excluded, anyOf, report, flags uint64
+	either                         bool
+}
+
+const pageThere = pagePresent | pageSwapped
 
 // scan asks the kernel (6.7 and later) for the ranges.
 func (q query) scan(f *os.File, within run, found func(scanned)) error {
@@ -159,7 +183,10 @@ func (q query) scan(f *os.File, within run, found func(scanned)) error {
 	defer scanRoom.Put(room)
 	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), flags: q.flags, start: within.start, end: within.end,
 		vec: uint64(uintptr(unsafe.Pointer(&room[0]))), vecLen: uint64(len(room)),
-		inverted: q.excluded, mask: q.excluded | q.wanted, anyOf: pagePresent | pageSwapped, report: q.report}
+		inverted: q.excluded, mask: q.excluded, anyOf: q.anyOf, report: q.report}
+	if q.either {
+		args.mask = 0
+	}
 	for args.start < args.end {
 		n, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&args)))
 		if errno != 0 {
