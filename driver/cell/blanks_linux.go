@@ -16,6 +16,8 @@ import (
 type blank struct {
 	*confine.Blank
 	group *cgroup.Group // nil where there are no cgroups
+	// id is what the cell calls itself already, if it is not empty.
+	id string
 	// limited says that the group has the limits of a Spec that states none.
 	limited bool
 }
@@ -35,11 +37,13 @@ func (e *engine) newBlank(base *confine.Base, config confine.Config) (b blank, e
 	return b, nil
 }
 
-// newLimitedBlank makes one for any Spec that states no limits.
+// newLimitedBlank makes one for any Spec that states no limits and no id.
 func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
-	if b, err = e.newBlank(base, confine.Config{Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil {
+	id := newID()
+	if b, err = e.newBlank(base, confine.Config{Hostname: id, Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil {
 		return b, err
 	}
+	b.id = id
 	if err := e.limit(b.group, sandbox.Limits{}); err != nil {
 		return b, errors.Join(err, b.discard())
 	}

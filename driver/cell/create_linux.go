@@ -83,7 +83,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	}
 	i := &instance{engine: e, id: spec.ID, spec: spec, root: root, ended: make(chan struct{})}
 	if i.id == "" {
-		i.id = strings.ToLower(rand.Text())
+		i.id = newID()
 	}
 	if i.service, err = guest.New(i.Backend(), e.serviceOptions(spec, root)); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
@@ -98,6 +98,8 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	go i.watch()
 	return i, nil
 }
+
+func newID() string { return strings.ToLower(rand.Text()) }
 
 // boot makes the cell itself. A failure gives everything back.
 func (i *instance) boot(ctx context.Context, root image.Root) error {
@@ -124,6 +126,9 @@ func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Conf
 		return err
 	}
 	i.group = blank.group
+	if i.spec.ID == "" && blank.id != "" {
+		i.id, config.Hostname = blank.id, blank.id
+	}
 	if i.cell, err = blank.Boot(config.Hostname, config.Processes); err != nil {
 		return joinRemoval(ctx, i.group, err)
 	}

@@ -26,7 +26,8 @@ type estate struct {
 
 	made      map[int]*os.File // by the descriptors' object
 	pipes     map[uint64][2]*os.File
-	filled    map[uint64]bool // pipes that hold what they held
+	taken     map[*os.File]bool // ends of pipes
+	filled    map[uint64]bool   // pipes that hold what they held
 	terminals map[int]*os.File
 	contents  map[*twin.Content]*os.File
 	sockets   map[uint64]*os.File
@@ -40,7 +41,7 @@ func newEstate(from origin, child *instance, twins []*confine.Twin) (*estate, er
 		return nil, err
 	}
 	e := &estate{child: child, twins: twins, streams: streams, ours: map[*stream]*os.File{}, made: map[int]*os.File{},
-		pipes: map[uint64][2]*os.File{}, filled: map[uint64]bool{}, terminals: map[int]*os.File{},
+		pipes: map[uint64][2]*os.File{}, taken: map[*os.File]bool{}, filled: map[uint64]bool{}, terminals: map[int]*os.File{},
 		contents: map[*twin.Content]*os.File{}, sockets: map[uint64]*os.File{}, opened: map[int]*os.File{}}
 	if err := e.makeInside(); err != nil {
 		e.closeTheirs()

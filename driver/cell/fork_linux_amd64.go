@@ -219,10 +219,9 @@ func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) 
 			return nil, errors.Join(err, last.Close())
 		}
 	}
-	files := func() error { return first.cell.TakeWrites(ctx, i.cell) }
 	if current {
 		i.lastFork = Forked{}
-		if err := files(); err != nil {
+		if err := first.cell.TakeWrites(ctx, i.cell); err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 		return last, nil
@@ -231,7 +230,12 @@ func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) 
 	if err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
-	imprint, err := i.imprintRunning(ctx, all, last, files)
+	writes, err := first.cell.OpenWrites(i.cell)
+	if err != nil {
+		return nil, errors.Join(err, last.Close())
+	}
+	defer writes.Close()
+	imprint, err := i.imprintRunning(ctx, all, last, func() error { return writes.Take(ctx) })
 	if err == nil {
 		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
 	}
@@ -293,12 +297,9 @@ func (child *instance) raiseOne(from origin, e *estate, twin *confine.Twin) erro
 	if err != nil {
 		return errors.Join(err, h.closeOurs())
 	}
-	p := &process{cell: child, inside: twin.Tid()}
+	p := &process{cell: child, inside: twin.Tid()} // in a group that has killed nobody yet
 	if child.group != nil {
 		if rebirth.Group, err = child.group.Attach(true); err != nil {
-			return errors.Join(err, h.closeOurs())
-		}
-		if p.killed, err = child.group.OOMKills(); err != nil {
 			return errors.Join(err, h.closeOurs())
 		}
 	}

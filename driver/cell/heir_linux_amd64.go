@@ -265,16 +265,30 @@ func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
 	if d.Flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		end = ends[0]
 	}
-	// Each open file has its own way of waiting.
-	f, err := twin.Reopen(end, d.Flags)
-	if err != nil {
-		return nil, err
+	if !h.free(end) {
+		// Each open file has its own way of waiting.
+		var err error
+		if end, err = twin.Reopen(end, d.Flags); err != nil {
+			return nil, err
+		}
 	}
-	return f, twin.SetCapacity(f, d.Capacity)
+	return end, twin.SetCapacity(end, d.Capacity)
+}
+
+// free says that nobody has an end of a pipe yet, and takes it.
+func (h *heir) free(end *os.File) bool {
+	for _, own := range h.ours {
+		if own == end {
+			return false
+		}
+	}
+	taken := h.taken[end]
+	h.taken[end] = true
+	return !taken
 }
 
 // attach finds out which end of a pipe is this program's, if one is. What the
-// processes get are copies.
+// processes get beside the other end are copies.
 func (h *heir) attach(inode uint64, ends [2]*os.File) {
 	h.theirs = append(h.theirs, ends[0], ends[1])
 	for _, s := range h.streams {

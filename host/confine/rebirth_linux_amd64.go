@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 
 	"aether/host/cgroup"
@@ -162,8 +163,10 @@ func (t *Twin) Learn(child *spawn.Process, age int) error {
 // of them runs while another is still being made: until then that one could be
 // stopped, and shares memory with its twin.
 func (im *Imprint) Proceed() error {
-	err := im.tracer.Do(im.proceed)
-	if err != nil {
+	// One thread traces them all, and any will do.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := im.proceed(); err != nil {
 		return fmt.Errorf("confine: fork: %w", err)
 	}
 	return nil

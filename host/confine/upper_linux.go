@@ -52,10 +52,53 @@ func upperOf(pidfd int) (*os.File, error) {
 // its shared memory included, into this one, in which nothing has run yet. Nothing
 // may run in the other. After an error this cell is good for nothing.
 func (c *Cell) TakeWrites(ctx context.Context, from *Cell) error {
-	if err := c.bring(ctx, from.Upper, c.Root); err != nil {
+	w, err := c.OpenWrites(from)
+	if err != nil {
 		return err
 	}
-	return c.bring(ctx, from.SharedMemory, c.SharedMemory)
+	return errors.Join(w.Take(ctx), w.Close())
+}
+
+// Writes are the places that one cell's writes are brought from and to.
+type Writes struct {
+	host     *Host
+	from, to [2]*os.File // the root and the shared memory
+}
+
+// OpenWrites opens what TakeWrites needs, while the other cell may run: it is
+// stopped for a shorter time then.
+func (c *Cell) OpenWrites(from *Cell) (w *Writes, err error) {
+	w = &Writes{host: c.host}
+	for _, place := range []struct {
+		file **os.File
+		open func() (*os.File, error)
+	}{{&w.from[0], from.Upper}, {&w.to[0], c.Root}, {&w.from[1], from.SharedMemory}, {&w.to[1], c.SharedMemory}} {
+		if *place.file, err = place.open(); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	return w, nil
+}
+
+// Take brings them. Nothing may run in the other cell.
+func (w *Writes) Take(ctx context.Context) error {
+	for i := range w.from {
+		if err := upper.Copy(ctx, w.from[i], w.to[i], w.host.maker()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the places.
+func (w *Writes) Close() error {
+	var errs []error
+	for _, f := range append(w.from[:], w.to[:]...) {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // FillSharedMemory brings the files of a directory, with ids of the cell, into its
@@ -67,20 +110,6 @@ func (c *Cell) FillSharedMemory(ctx context.Context, from *os.File) error {
 	}
 	defer to.Close()
 	return upper.CopyFor(ctx, from, to, c.host.maker(), c.host.Identity.ToHost)
-}
-
-func (c *Cell) bring(ctx context.Context, openFrom, openTo func() (*os.File, error)) error {
-	from, err := openFrom()
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	to, err := openTo()
-	if err != nil {
-		return err
-	}
-	defer to.Close()
-	return upper.Copy(ctx, from, to, c.host.maker())
 }
 
 // SharedMemory opens the cell's /dev/shm, which is no part of its root.

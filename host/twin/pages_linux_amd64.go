@@ -58,15 +58,19 @@ func findPages(pid int, areas []Area, was *foundPages) (p foundPages, err error)
 	}
 	defer f.Close()
 	p.again = was != nil
+	var untracked []run
+	if p.again && len(areas) > 0 {
+		untracked, err = runsIn(f, query{excluded: pageZero | pageTracked, anyOf: pageThere}, run{areas[0].Start, userEnd})
+	}
 	private := runsOf(areas)
 	for _, s := range stretches(areas) {
+		if err != nil {
+			break
+		}
 		if s.anonymous || !p.again {
 			err = p.scan(f, s)
 		} else {
-			err = p.scanAgain(f, both(private, []run{s.run}), was.own)
-		}
-		if err != nil {
-			break
+			err = p.scanAgain(f, both(private, []run{s.run}), was.own, untracked)
 		}
 	}
 	if err == unix.ENOTTY { // before 6.7
@@ -111,27 +115,20 @@ func (p *foundPages) add(r scanned, anonymous bool) (written bool) {
 // scanAgain finds the pages of a stretch in which there may be pages of files. It
 // looks only at those that were the process's own and at those that are new: a
 // page of a file that is still protected is still one.
-func (p *foundPages) scanAgain(f *os.File, private, own []run) error {
+func (p *foundPages) scanAgain(f *os.File, private, own, untracked []run) error {
 	if len(private) == 0 {
 		return nil
 	}
-	var fresh []run
-	q := query{excluded: pageTracked, anyOf: pageTracked | pageWritten, either: true}
 	within := run{private[0].start, private[len(private)-1].end}
-	if err := q.scan(f, within, func(r scanned) { fresh = extend(fresh, run{r.start, r.end}) }); err != nil {
+	written, err := runsIn(f, query{excluded: pageZero, wanted: pageWritten, anyOf: pageThere}, within)
+	if err != nil {
 		return err
 	}
-	fresh = both(fresh, private)
-	q = query{excluded: pageZero | pageFile, anyOf: pageThere, report: pageTracked | pageWritten | pagePresent}
+	fresh := both(union(written, untracked), private)
+	p.fresh = append(p.fresh, fresh...)
+	q := query{excluded: pageZero | pageFile, anyOf: pageThere, report: pageTracked | pageWritten | pagePresent}
 	for _, r := range near(union(fresh, both(own, private))) {
 		if err := q.scan(f, r, func(r scanned) { p.add(r, false) }); err != nil {
-			return err
-		}
-	}
-	// Of an area that no tracker watches, addresses without a page are among them.
-	q = query{excluded: pageZero, anyOf: pageThere}
-	for _, r := range fresh {
-		if err := q.scan(f, r, func(r scanned) { p.fresh = extend(p.fresh, run{r.start, r.end}) }); err != nil {
 			return err
 		}
 	}
@@ -167,15 +164,17 @@ func protectPages(pid int, areas []Area) error {
 	return nil
 }
 
-// query is what pages are looked for: those of no category that is excluded and of
-// any other of a set. either has the excluded ones be part of the set instead: a
-// page that is not of such a category is of the set.
-type query struct {
-	excluded, anyOf, report, flags uint64
-	either                         bool
-}
+// query is what pages are looked for: of no category that is excluded, of all that
+// are wanted and of any of a set.
+type query struct{ excluded, wanted, anyOf, report, flags uint64 }
 
 const pageThere = pagePresent | pageSwapped
+
+// runsIn lists where such pages are.
+func runsIn(f *os.File, q query, within run) (list []run, err error) {
+	err = q.scan(f, within, func(r scanned) { list = extend(list, run{r.start, r.end}) })
+	return list, err
+}
 
 // scan asks the kernel (6.7 and later) for the ranges.
 func (q query) scan(f *os.File, within run, found func(scanned)) error {
@@ -183,10 +182,7 @@ func (q query) scan(f *os.File, within run, found func(scanned)) error {
 	defer scanRoom.Put(room)
 	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), flags: q.flags, start: within.start, end: within.end,
 		vec: uint64(uintptr(unsafe.Pointer(&room[0]))), vecLen: uint64(len(room)),
-		inverted: q.excluded, mask: q.excluded, anyOf: q.anyOf, report: q.report}
-	if q.either {
-		args.mask = 0
-	}
+		inverted: q.excluded, mask: q.excluded | q.wanted, anyOf: q.anyOf, report: q.report}
 	for args.start < args.end {
 		n, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&args)))
 		if errno != 0 {

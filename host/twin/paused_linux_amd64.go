@@ -90,6 +90,10 @@ func (p *Paused) stop() error {
 		if err := p.seize(fresh); err != nil {
 			return err
 		}
+		// Those that are stopped make no others: if they are all, there are none.
+		if n, err := countThreads(p.PID); err != nil || n == len(p.threads) {
+			return err
+		}
 	}
 }
 
