@@ -161,7 +161,7 @@ func (b *birth) settle(ready spawn.Word) error {
 }
 
 // prepare makes the process, which is ready, and all below it what they are to
-// go on as. It must be called on the tracer.
+// go on as. It must be called on a thread for tracing.
 func (b *birth) prepare(pid int, all *[]*twin.Paused) error {
 	if len(b.below) > 0 {
 		if err := b.prepareBelow(pid, all); err != nil {

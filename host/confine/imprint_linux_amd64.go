@@ -3,11 +3,14 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
 	"aether/host/spawn"
 	"aether/host/twin"
+
+	"golang.org/x/sys/unix"
 )
 
 // Imprint is what a cell was at one instant: a twin of each of its processes.
@@ -18,10 +21,10 @@ type Imprint struct {
 	Pause  time.Duration
 	Copied uint64
 
-	kept   *twin.Kept // what the processes hold together
-	tracer *spawn.Thread
-	// ipc says that the tracer stands in the cell's ipc namespace.
-	ipc bool
+	kept *twin.Kept // what the processes hold together
+	// keeper is the thread that twins are children of: they end with it.
+	keeper *spawn.Thread
+	ipc    twin.IPC // the cell's
 }
 
 // Running is a process of a cell, by its number here. Parent is the place of its
@@ -43,7 +46,7 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 			return nil, fmt.Errorf("confine: take an imprint: %w", err)
 		}
 	}
-	if err = im.tracer.Do(func() error { return im.take(c, during) }); err == nil {
+	if err = im.trace(func() error { return im.take(c, during) }); err == nil {
 		err = im.catchUp()
 	}
 	if err == nil {
@@ -68,35 +71,53 @@ func (im *Imprint) catchUp() error {
 // newImprint starts what becomes twins of processes, which may be running.
 func newImprint(h *Host, list []Running) (im *Imprint, err error) {
 	im = &Imprint{}
-	if im.tracer, err = spawn.NewThread(func() error { return nil }); err != nil {
+	if im.keeper, err = spawn.NewThread(func() error { return nil }); err != nil {
 		return nil, err
 	}
 	for _, r := range list {
-		t := &Twin{host: h, of: r.PID, tracer: im.tracer}
+		t := &Twin{host: h, of: r.PID, keeper: im.keeper}
 		if r.Parent >= 0 {
 			t.Parent = im.Twins[r.Parent]
 			t.Parent.Children = append(t.Parent.Children, t)
-		} else if t, err = h.newTwin(r.PID, im.tracer); err != nil {
+		} else if t, err = h.newTwin(r.PID, im.keeper); err != nil {
 			return nil, errors.Join(err, im.Close())
 		}
 		im.Twins = append(im.Twins, t)
 	}
-	if err := im.standInIPC(); err != nil {
-		return nil, errors.Join(err, im.Close())
+	if len(im.Twins) > 0 {
+		if im.ipc, err = twin.OpenIPC(im.Twins[0].of); err != nil {
+			return nil, errors.Join(err, im.Close())
+		}
 	}
 	return im, nil
 }
 
-// standInIPC readies the tracer to look at the cell's ipc namespace. That is after
-// twins were started from it, which are of no cell.
-func (im *Imprint) standInIPC() error {
-	if len(im.Twins) == 0 {
-		return nil
-	}
-	return im.tracer.Do(func() (err error) {
-		im.ipc, err = twin.StandInIPC(im.Twins[0].of)
+// trace runs a function on a thread that traces, in the cell's ipc namespace.
+func (im *Imprint) trace(fn func() error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // this one never ends
+			err = im.keeper.Do(func() error { return im.insideIPC(fn) })
+			runtime.UnlockOSThread()
+			return
+		}
+		if err = im.insideIPC(fn); err == nil {
+			runtime.UnlockOSThread()
+		}
+		// A thread of a process may be stuck, or this one in the wrong place: it
+		// ends with this function then, and lets go of all that it traces.
+	}()
+	<-done
+	return err
+}
+
+func (im *Imprint) insideIPC(fn func() error) error {
+	if err := im.ipc.Enter(); err != nil {
 		return err
-	})
+	}
+	return errors.Join(fn(), im.ipc.Leave())
 }
 
 // take stops the processes and does what has to be done meanwhile: first all that
@@ -128,7 +149,7 @@ func (im *Imprint) take(c *Cell, during func() error) (err error) {
 	if err := im.kept.Check(); err != nil {
 		return err
 	}
-	if im.ipc {
+	if im.ipc.Leads() {
 		if err := im.Twins[0].paused.LookForIPC(); err != nil {
 			return err
 		}
@@ -189,6 +210,6 @@ func (im *Imprint) Close() error {
 	for _, t := range im.Twins {
 		errs = append(errs, t.close())
 	}
-	im.tracer.Close()
-	return errors.Join(append(errs, im.kept.Close())...)
+	im.keeper.Close()
+	return errors.Join(append(errs, im.kept.Close(), im.ipc.Close())...)
 }

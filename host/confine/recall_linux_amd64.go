@@ -112,7 +112,7 @@ func (h *Host) recall(doc *twin.Document, open Files, root *inroot.Root) (im *Im
 		return nil, err
 	}
 	im.kept = kept
-	if im.tracer, err = spawn.NewThread(func() error { return nil }); err != nil {
+	if im.keeper, err = spawn.NewThread(func() error { return nil }); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
 	if err := h.recallAll(im, list, open); err != nil {
@@ -140,11 +140,11 @@ func (h *Host) recallAll(im *Imprint, list []twin.Process, open Files) error {
 		return err
 	}
 	for i, p := range list {
-		t := &Twin{host: h, of: p.Was, tracer: im.tracer}
+		t := &Twin{host: h, of: p.Was, keeper: im.keeper}
 		if p.Parent >= 0 {
 			t.Parent = im.Twins[p.Parent]
 			t.Parent.Children = append(t.Parent.Children, t)
-		} else if t, err = h.newTwinAt(p.Was, at, large, im.tracer); err != nil {
+		} else if t, err = h.newTwinAt(p.Was, at, large, im.keeper); err != nil {
 			return err
 		}
 		im.Twins = append(im.Twins, t)

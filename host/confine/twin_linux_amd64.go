@@ -48,7 +48,7 @@ type Twin struct {
 	process *spawn.Process
 	ended   chan struct{} // closed when nobody uses the script for the process's end any more
 	socket  *os.File      // for descriptors, to the twin's standard input
-	tracer  *spawn.Thread
+	keeper  *spawn.Thread
 
 	age      int             // how often it has become what the process was
 	habits   twin.WorkingSet // of its children
@@ -78,17 +78,17 @@ const (
 
 // newTwin starts a process that can become the twin of another, which may be
 // running.
-func (h *Host) newTwin(of int, tracer *spawn.Thread) (t *Twin, err error) {
+func (h *Host) newTwin(of int, keeper *spawn.Thread) (t *Twin, err error) {
 	at, err := twin.FreeAddress(of, twinRoom)
 	if err != nil {
 		return nil, err
 	}
-	return h.newTwinAt(of, at, 1, tracer)
+	return h.newTwinAt(of, at, 1, keeper)
 }
 
 // newTwinAt starts one whose script is at an address, and so many times as large.
-func (h *Host) newTwinAt(of int, at uint64, large int, tracer *spawn.Thread) (t *Twin, err error) {
-	t = &Twin{host: h, of: of, tracer: tracer}
+func (h *Host) newTwinAt(of int, at uint64, large int, keeper *spawn.Thread) (t *Twin, err error) {
+	t = &Twin{host: h, of: of, keeper: keeper}
 	if t.script, err = spawn.NewShared(large*twinSteps, large*twinArena, uintptr(at)); err != nil {
 		return nil, err
 	}
@@ -121,8 +121,8 @@ func (t *Twin) start() error {
 	s.executeInit()
 	var started spawn.Started
 	// Not on a thread that stands on a stage: the twin opens files by /proc. It
-	// dies with the tracer.
-	err = t.tracer.Do(func() (err error) {
+	// dies with the keeper.
+	err = t.keeper.Do(func() (err error) {
 		started, err = s.Start(0, -1)
 		return err
 	})
@@ -138,7 +138,7 @@ func (t *Twin) start() error {
 		t.process.Wait() //nolint:errcheck // that it ended is all there is to know
 		t.script.Ended()
 	}()
-	return errors.Join(started.Done(), t.tracer.Do(func() error { return twin.Start(t.process.Pid(), scriptFd, t.script) }))
+	return errors.Join(started.Done(), t.keeper.Do(func() error { return twin.Start(t.process.Pid(), scriptFd, t.script) }))
 }
 
 // cellFilters is how many system call filters a process of a cell is under.

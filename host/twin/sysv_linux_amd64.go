@@ -2,6 +2,7 @@ package twin
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 
@@ -15,24 +16,53 @@ var sysv = []struct{ file, name string }{
 	{"msg", "message queues of System V (msgget)"},
 }
 
-// StandInIPC moves the calling thread to the ipc namespace of a process, for
-// LookForIPC: the kernel shows the reader's. It says whether it could; an ordinary
-// user cannot. The thread must be one that nothing else depends on.
-func StandInIPC(pid int) (stands bool, err error) {
-	pidfd, err := unix.PidfdOpen(pid, 0)
+// IPC is the way to the ipc namespace of a process and back: the kernel shows the
+// reader's. The zero value leads nowhere, as for an ordinary user, who cannot go.
+type IPC struct{ there, back *os.File }
+
+// OpenIPC opens the way.
+func OpenIPC(pid int) (w IPC, err error) {
+	if byPath() {
+		return w, nil
+	}
+	if w.there, err = os.Open(fmt.Sprintf("/proc/%d/ns/ipc", pid)); err == nil {
+		w.back, err = os.Open("/proc/thread-self/ns/ipc")
+	}
 	if err != nil {
-		return false, os.NewSyscallError("pidfd_open", err)
+		return IPC{}, errors.Join(err, w.Close())
 	}
-	defer unix.Close(pidfd)
-	err = unix.Setns(pidfd, unix.CLONE_NEWIPC)
-	if err == unix.EPERM && byPath() {
-		return false, nil
+	return w, nil
+}
+
+// Enter moves the calling thread there. It looks nowhere else until Leave.
+func (w IPC) Enter() error { return w.to(w.there) }
+
+// Leave moves it back.
+func (w IPC) Leave() error { return w.to(w.back) }
+
+func (w IPC) to(namespace *os.File) error {
+	if namespace == nil {
+		return nil
 	}
-	return err == nil, os.NewSyscallError("setns", err)
+	return os.NewSyscallError("setns", unix.Setns(int(namespace.Fd()), unix.CLONE_NEWIPC))
+}
+
+// Leads says whether it does.
+func (w IPC) Leads() bool { return w.there != nil }
+
+// Close closes it.
+func (w IPC) Close() error {
+	var errs []error
+	for _, f := range []*os.File{w.there, w.back} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // LookForIPC refuses a process whose cell has objects of System V, which belong
-// to no process. The calling thread stands in the cell's ipc namespace.
+// to no process. The calling thread is in the cell's ipc namespace.
 func (p *Paused) LookForIPC() error {
 	for _, kind := range sysv {
 		text, err := readProc("/proc/sysvipc/" + kind.file)
