@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"aether/sandbox"
 )
@@ -52,5 +53,23 @@ func TestForksLearnFromEachOther(t *testing.T) {
 	stops()
 	if n := stops(); n > 20 {
 		t.Errorf("after two others a child stopped %d times", n)
+	}
+}
+
+// TestForkInADirectoryThatWasMade: one that stands by for the next child is in its
+// cell before the directory is.
+func TestForkInADirectoryThatWasMade(t *testing.T) {
+	driver, _ := newDriver(t)
+	source := create(t, driver, sandbox.Spec{})
+	sh(t, source, "mkdir -p /tmp/work/deep; echo here > /tmp/work/deep/file")
+	c := converse(t, source, 0, "sh", "-c", "cd /tmp/work/deep; echo primed; while read line; do echo $PWD $(cat file); done")
+	c.hear(t, "primed")
+	for range 5 {
+		child := fork(t, source, 1)[0]
+		copied := converse(t, child, c.pid)
+		copied.say(t, "")
+		copied.hear(t, "/tmp/work/deep here")
+		destroy(t, child)
+		time.Sleep(20 * time.Millisecond) // for one to stand by
 	}
 }

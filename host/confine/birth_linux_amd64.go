@@ -44,8 +44,12 @@ func (b *birth) write(ready spawn.Word) error {
 	own := b.becomeInside
 	if !b.root.recalled {
 		own = func() error { return nil }
+		b.chdir(b.Dir)
 		b.twin.state.Process(b.Script)
 	}
+	h := b.cell.host
+	b.dropButOne(credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single})
+	b.landlock(h.landlock, b.cell.config.HostNetwork, 3)
 	b.terminal()
 	if err := b.family(own, ready); err != nil {
 		return err
@@ -64,15 +68,7 @@ func (b *birth) comeByMaker() {
 	b.come(b.newcomer(), b.twin.state.Tid(), 0)
 }
 
-// newcomer is what the process is from the first on.
-func (b *birth) newcomer() newcomer {
-	n := newcomer{cell: b.cell, group: b.Group,
-		who: credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: b.cell.host.Identity.Single}}
-	if !b.root.recalled {
-		n.dir = b.Dir
-	}
-	return n
-}
+func (b *birth) newcomer() newcomer { return newcomer{b.cell, b.Group} }
 
 // family appends the making of the process's children, each of which is ready
 // before the next, then own and what the process itself still has to do, and then

@@ -2,7 +2,6 @@ package confine
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"aether/host/cgroup"
 	"aether/host/spawn"
@@ -10,19 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newcomer is what a child of a twin is in its cell whatever the process was:
-// everything that a command there is under, but for the system call filter.
+// newcomer is what a child of a twin is in its cell whatever the process was, and
+// whatever will be in the cell's files: it is in the namespaces, the groups and a
+// session of its own.
 type newcomer struct {
 	cell  *Cell
 	group cgroup.Attach
-	who   credentials
-	dir   string // it is there already, if it is not empty
-}
-
-// is says that one who came as the other came right.
-func (n newcomer) is(other newcomer) bool {
-	return n.cell == other.cell && n.dir == other.dir && n.who.uid == other.who.uid && n.who.gid == other.who.gid &&
-		slices.Equal(n.who.groups, other.who.groups)
 }
 
 // come appends the coming: who walks the script receives what sendCell sends,
@@ -49,12 +41,7 @@ func (s script) come(n newcomer, tid int, flags uint64) {
 	s.closeFrom(sentCell)
 	s.part(partSession)
 	s.Call(unix.SYS_SETSID)
-	if n.dir != "" {
-		s.chdir(n.dir)
-	}
 	s.rlimits(n.cell.config.Processes)
-	s.dropButOne(n.who)
-	s.landlock(n.cell.host.landlock, n.cell.config.HostNetwork, sentCell)
 }
 
 // dropButOne is dropTo, but for what it takes to make threads with given

@@ -113,7 +113,6 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 	}
 	t.born, t.child = b, p
 	t.children++
-	t.last = b.newcomer()
 	return p, nil
 }
 

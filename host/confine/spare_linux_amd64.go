@@ -17,9 +17,9 @@ import (
 // memory is then that child's alone, which stands by in its stead.
 type spare struct {
 	process *spawn.Process
-	lessons int       // that were known when it was made
-	as      *newcomer // what it has become in a cell, or nil
-	coming  bool      // it has not got there yet
+	lessons int   // that were known when it was made
+	cell    *Cell // that it has come into, or nil
+	coming  bool  // it has not got there yet
 }
 
 // makeSpare has the twin make a spare, with the pages that children are known to
@@ -71,8 +71,8 @@ func (s script) dieWithParent(parent int) {
 	s.Expect(number, uint32(parent))
 }
 
-// Expect has spares come into the cell that the next child will be in, to be what
-// the last one was, while there is other work to do.
+// Expect has spares come into the cell that the next child will be in, while there
+// is other work to do.
 func (im *Imprint) Expect(c *Cell, group cgroup.Attach) error {
 	for _, t := range im.Twins {
 		if err := t.expect(c, group); err != nil {
@@ -85,12 +85,10 @@ func (im *Imprint) Expect(c *Cell, group cgroup.Attach) error {
 func (t *Twin) expect(c *Cell, group cgroup.Attach) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.spare == nil || t.spare.as != nil {
+	if t.spare == nil || t.spare.cell != nil {
 		return nil
 	}
-	n := t.last
-	n.cell, n.group = c, group
-	return t.invite(n)
+	return t.invite(newcomer{c, group})
 }
 
 // invite has the spare come.
@@ -102,23 +100,23 @@ func (t *Twin) invite(n newcomer) error {
 	if err := errors.Join(s.Err(), t.sendCell(n)); err != nil {
 		return errors.Join(err, t.dropSpare())
 	}
-	t.spare.as, t.spare.coming = &n, true
+	t.spare.cell, t.spare.coming = n.cell, true
 	t.summon()
 	return nil
 }
 
 // settleSpare waits until the spare, if there is one, has come into the cell that
-// it is for. One that is another than was expected is of no use.
+// it is for. One that is in another is of no use.
 func (t *Twin) settleSpare(n newcomer) error {
 	if t.spare == nil {
 		return nil
 	}
-	if t.spare.as == nil {
+	if t.spare.cell == nil {
 		if err := t.invite(n); err != nil {
 			return err
 		}
 	}
-	if !t.spare.as.is(n) {
+	if t.spare.cell != n.cell {
 		return t.dropSpare()
 	}
 	return t.awaitSpare()

@@ -53,7 +53,6 @@ type Twin struct {
 	age      int             // how often it has become what the process was
 	habits   twin.WorkingSet // of its children
 	children int             // how many it has had
-	last     newcomer        // as which the last came
 	spare    *spare          // who is the next one, or has it; or nil
 	delta    *twin.Delta     // what it has still to change
 
@@ -212,8 +211,10 @@ func (t *Twin) catchUp() error {
 	delta := t.delta
 	t.delta = nil
 	err := delta.Apply(t.process.Pid())
-	if t.spare != nil {
-		err = errors.Join(err, t.arrived(), delta.Apply(t.spare.process.Pid()))
+	if err == nil && t.spare != nil {
+		if err = t.arrived(); err == nil {
+			err = delta.Apply(t.spare.process.Pid())
+		}
 	}
 	t.broken = t.broken || err != nil
 	return err
