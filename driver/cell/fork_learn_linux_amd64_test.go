@@ -61,14 +61,14 @@ func TestForksLearnFromEachOther(t *testing.T) {
 func TestForkInADirectoryThatWasMade(t *testing.T) {
 	driver, _ := newDriver(t)
 	source := create(t, driver, sandbox.Spec{})
-	sh(t, source, "mkdir -p /tmp/work/deep; echo here > /tmp/work/deep/file")
-	c := converse(t, source, 0, "sh", "-c", "cd /tmp/work/deep; echo primed; while read line; do echo $PWD $(cat file); done")
+	sh(t, source, "mkdir -p /tmp/made/deep; echo here > /tmp/made/deep/file")
+	c := converse(t, source, 0, "sh", "-c", "cd /tmp/made/deep; echo primed; while read line; do echo $PWD $(cat file); done")
 	c.hear(t, "primed")
 	for range 5 {
 		child := fork(t, source, 1)[0]
 		copied := converse(t, child, c.pid)
 		copied.say(t, "")
-		copied.hear(t, "/tmp/work/deep here")
+		copied.hear(t, "/tmp/made/deep here")
 		destroy(t, child)
 		time.Sleep(20 * time.Millisecond) // for one to stand by
 	}
