@@ -53,6 +53,11 @@ r, w = os.pipe()
 os.write(w, b"abc")`, `
 os.write(w, b"d")
 return os.read(r, 10).decode()`, "abcd"},
+	{"pipe written by the lower number", `
+r, w = os.pipe()
+os.dup2(w, 40); os.dup2(r, 41); os.close(r); os.close(w)
+os.write(40, b"abc")`, `
+return os.read(41, 10).decode(), os.get_blocking(40), os.get_blocking(41)`, "('abc', True, True)"},
 	{"pipe without reader", `
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 r, w = os.pipe(); os.close(r)`, `

@@ -180,8 +180,9 @@ func (i *instance) raiseOthers(ctx context.Context, first *instance, specs []san
 		}
 		if err != nil {
 			cancel()
+		} else {
+			imprint.StandBy()
 		}
-		imprint.StandBy()
 	}
 	return children, err
 }

@@ -265,7 +265,7 @@ func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
 	if d.Flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		end = ends[0]
 	}
-	if !h.free(end) {
+	if d.Flags&syscall.O_APPEND != 0 || !h.free(end) {
 		// Each open file has its own way of waiting.
 		var err error
 		if end, err = twin.Reopen(end, d.Flags); err != nil {
@@ -304,8 +304,14 @@ func (h *heir) attach(inode uint64, ends [2]*os.File) {
 	}
 }
 
-// refill puts what had not been read into the pipe.
-func (h *heir) refill(to *os.File, d twin.Descriptor) error {
+// refill puts what had not been read into the pipe. It does not wait for room,
+// whatever the process does that has this end already.
+func (h *heir) refill(end *os.File, d twin.Descriptor) error {
+	to, err := twin.Reopen(end, syscall.O_WRONLY|syscall.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
 	if err := twin.SetCapacity(to, d.Capacity); err != nil {
 		return err
 	}

@@ -97,7 +97,11 @@ func (t *Twin) invite(n newcomer) error {
 	t.script.Rewind()
 	s.come(n, t.state.Tid(), unix.CLONE_VM)
 	t.script.StandBy()
-	if err := errors.Join(s.Err(), t.sendCell(n)); err != nil {
+	err := s.Err()
+	if err == nil {
+		err = t.sendCell(n)
+	}
+	if err != nil {
 		return errors.Join(err, t.dropSpare())
 	}
 	t.spare.cell, t.spare.coming = n.cell, true
