@@ -49,7 +49,9 @@ func (b *birth) write(ready spawn.Word) error {
 	}
 	h := b.cell.host
 	b.dropButOne(credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single})
-	b.landlock(h.landlock, b.cell.config.HostNetwork, 3)
+	if !b.confined() {
+		b.rules(b.cell)
+	}
 	b.terminal()
 	if err := b.family(own, ready); err != nil {
 		return err
@@ -67,6 +69,9 @@ func (b *birth) comeByMaker() {
 	b.Land(b.maker)
 	b.come(b.newcomer(), b.twin.state.Tid(), 0)
 }
+
+// confined says whether the process is under the rules and the filter already.
+func (b *birth) confined() bool { return b.spare != nil && b.spare.confined }
 
 func (b *birth) newcomer() newcomer { return newcomer{b.cell, b.Group} }
 
@@ -148,8 +153,10 @@ func (b *birth) settle(ready spawn.Word) error {
 	b.twin.state.Limits(b.Script) // last: it may have more already than it could take now
 	b.dropLast()
 	b.prctl(unix.PR_SET_DUMPABLE, b.twin.state.Dumpable())
-	if err := b.filterWith(unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH); err != nil {
-		return err
+	if !b.confined() {
+		if err := b.filterWith(unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH); err != nil {
+			return err
+		}
 	}
 	b.Signal(ready)
 	b.Park()

@@ -20,16 +20,19 @@ import (
 // fork is refused, its source goes on as if nothing had been, and nothing is left
 // of the child.
 func TestForkFailsAtAnyStep(t *testing.T) {
-	s := newForkScene(t)
+	s, single := newForkScene(t, forkProgram), newForkScene(t, singleProgram)
 	total := 0
 	for _, script := range []spoiling{
-		{"become", 1, s.fork, true},
-		{"birth", 2, s.fork, true},
+		{"become", 1, s.fork, true, s},
+		{"birth", 2, s.fork, true, s},
 		// Who cannot have a spare is born without.
-		{"spare", 4, s.forkAgain, false},
-		{"coming of a spare", 5, s.forkAgain, true},
-		{"birth by a spare", 6, s.forkAgain, true},
+		{"spare", 4, s.forkAgain, false, s},
+		{"coming of a spare", 5, s.forkAgain, true, s},
+		{"birth by a spare", 6, s.forkAgain, true, s},
+		{"coming of a spare for one thread", 5, single.forkAgain, true, single},
+		{"birth of one thread by a spare", 6, single.forkAgain, true, single},
 	} {
+		s := script.scene
 		if script.place > 3 && s.host.Identity.Single {
 			continue // without root all is copied anew, and a spare is of no use
 		}
@@ -54,6 +57,7 @@ type spoiling struct {
 	place  int
 	fork   func(*testing.T) error
 	matter bool
+	scene  *forkScene
 }
 
 // forkScene is a program that is forked.
@@ -87,7 +91,16 @@ for number, line in enumerate(sys.stdin):
     print(number, flush=True)
 `
 
-func newForkScene(t *testing.T) *forkScene {
+// singleProgram does so with one thread, until it is told to have more.
+const singleProgram = `
+import sys, threading, time
+print("primed", flush=True)
+for number, line in enumerate(sys.stdin):
+    if line == "thread\n": threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    print(number, flush=True)
+`
+
+func newForkScene(t *testing.T, program string) *forkScene {
 	t.Helper()
 	s := &forkScene{host: openHost(t)}
 	var err error
@@ -97,7 +110,7 @@ func newForkScene(t *testing.T) *forkScene {
 	t.Cleanup(func() { s.base.Close() })
 	s.source = bootFrom(t, s.base, forkConfig)
 	in, out, files := pipes(t)
-	s.process, _, err = s.source.Exec(Command{Path: "/usr/bin/python3", Args: []string{"python3", "-c", forkProgram}, Env: []string{"PATH=/bin"},
+	s.process, _, err = s.source.Exec(Command{Path: "/usr/bin/python3", Args: []string{"python3", "-c", program}, Env: []string{"PATH=/bin"},
 		Dir: "/tmp", UID: UserID, GID: UserID, Stdin: files[0], Stdout: files[1], Stderr: files[1], Group: noGroup})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +207,11 @@ func (s *forkScene) child(t *testing.T, imprint *Imprint) error {
 		t.Fatal(err)
 	}
 	defer endCell(t, child)
+	return s.childIn(t, imprint, child)
+}
+
+func (s *forkScene) childIn(t *testing.T, imprint *Imprint, child *Cell) error {
+	t.Helper()
 	in, out, files := pipes(t)
 	defer in.Close()
 	p, err := imprint.Twins[0].Spawn(child, Rebirth{Dir: "/tmp", UID: UserID, GID: UserID, Terminal: -1, Group: noGroup,
@@ -204,6 +222,10 @@ func (s *forkScene) child(t *testing.T, imprint *Imprint) error {
 	defer func() { p.Signal(unix.SIGKILL); p.Wait() }()
 	if err := imprint.Proceed(); err != nil {
 		return err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	if err != nil || !strings.Contains(string(text), "Seccomp:\t2\n") || !strings.Contains(string(text), "CapEff:\t0000000000000000\n") {
+		t.Errorf("the child is not confined: %s, %v", text, err)
 	}
 	fmt.Fprintln(in, "child")
 	out.SetReadDeadline(time.Now().Add(handshake))

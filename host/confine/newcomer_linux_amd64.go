@@ -44,6 +44,19 @@ func (s script) come(n newcomer, tid int, flags uint64) {
 	s.rlimits(n.cell.config.Processes)
 }
 
+// confine appends what else can be done ahead for a process that makes no others
+// and no threads, each of which takes a call that the filter refuses.
+func (s script) confine(n newcomer) error {
+	s.part(partCapabilities)
+	s.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
+	s.rules(n.cell)
+	return s.filter()
+}
+
+// rules appends those of the cell for files and sockets. No descriptors but the
+// standard ones are open.
+func (s script) rules(c *Cell) { s.landlock(c.host.landlock, c.config.HostNetwork, 3) }
+
 // dropButOne is dropTo, but for what it takes to make threads with given
 // numbers.
 func (s script) dropButOne(who credentials) {

@@ -38,6 +38,9 @@ type Rebirth struct {
 	Group cgroup.Attach
 	// Children are for those of the process, in the order of its twin's.
 	Children []Rebirth
+	// Sent runs, unless it is nil, when the process has been sent all of that and
+	// is awaited.
+	Sent func()
 }
 
 // Descriptor is a file under a number.
@@ -106,6 +109,9 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 		p, err = t.bear(b, p)
 	}
 	if err == nil {
+		if r.Sent != nil {
+			r.Sent()
+		}
 		err = t.script.AwaitFrom(ready, p)
 	}
 	if err != nil {

@@ -18,8 +18,12 @@ import (
 type spare struct {
 	process *spawn.Process
 	lessons int   // that were known when it was made
-	cell    *Cell // that it has come into, or nil
+	cell    *Cell // that it is for, or nil
+	called  bool  // it may come as soon as it is summoned
 	coming  bool  // it has not got there yet
+	// confined says that it is under the cell's rules and filter already. It can
+	// make neither threads nor other processes.
+	confined bool
 }
 
 // makeSpare has the twin make a spare, with the pages that children are known to
@@ -74,43 +78,78 @@ func (s script) dieWithParent(parent int) {
 // Expect has spares come into the cell that the next child will be in, while there
 // is other work to do.
 func (im *Imprint) Expect(c *Cell, group cgroup.Attach) error {
+	return im.expect(newcomer{c, group}, (*Twin).come)
+}
+
+// Announce has them come while the next imprint is taken, as soon as the processes
+// that it is of have said what they have to: until then a processor that is free
+// is for those, which stand still meanwhile.
+func (im *Imprint) Announce(c *Cell, group cgroup.Attach) error {
+	return im.expect(newcomer{c, group}, func(*Twin) {})
+}
+
+func (im *Imprint) expect(n newcomer, then func(*Twin)) error {
 	for _, t := range im.Twins {
-		if err := t.expect(c, group); err != nil {
+		if err := t.expect(n); err != nil {
 			return err
 		}
+		then(t)
 	}
 	return nil
 }
 
-func (t *Twin) expect(c *Cell, group cgroup.Attach) error {
+func (t *Twin) expect(n newcomer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.spare == nil || t.spare.cell != nil {
 		return nil
 	}
-	return t.invite(newcomer{c, group})
+	return t.invite(n)
 }
 
-// invite has the spare come.
+// come has a spare come that is called.
+func (t *Twin) come() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.summonSpare()
+}
+
+func (t *Twin) summonSpare() {
+	if t.spare != nil && t.spare.called {
+		t.spare.called, t.spare.coming = false, true
+		t.summon()
+	}
+}
+
+// invite calls the spare.
 func (t *Twin) invite(n newcomer) error {
 	s := t.newScript()
 	t.script.Rewind()
 	s.come(n, t.state.Tid(), unix.CLONE_VM)
+	var err error
+	if t.spare.confined = t.alone(); t.spare.confined {
+		err = s.confine(n)
+	}
+	// Where it will be is looked up for the first time in that cell, which takes
+	// long. It may not be there yet.
+	s.Call(unix.SYS_CHDIR, s.String(t.Place.Dir)).MayFail()
 	t.script.StandBy()
-	err := s.Err()
-	if err == nil {
+	if err = errors.Join(err, s.Err()); err == nil {
 		err = t.sendCell(n)
 	}
 	if err != nil {
 		return errors.Join(err, t.dropSpare())
 	}
-	t.spare.cell, t.spare.coming = n.cell, true
-	t.summon()
+	t.spare.cell, t.spare.called = n.cell, true
 	return nil
 }
 
+// alone says whether the process had one thread and no children.
+func (t *Twin) alone() bool { return len(t.Children) == 0 && t.state.Single() }
+
 // settleSpare waits until the spare, if there is one, has come into the cell that
-// it is for. One that is in another is of no use.
+// it is for. One that is in another is of no use, nor is one that cannot make what
+// the process has made since.
 func (t *Twin) settleSpare(n newcomer) error {
 	if t.spare == nil {
 		return nil
@@ -120,7 +159,7 @@ func (t *Twin) settleSpare(n newcomer) error {
 			return err
 		}
 	}
-	if t.spare.cell != n.cell {
+	if t.spare.cell != n.cell || t.spare.confined && !t.alone() {
 		return t.dropSpare()
 	}
 	return t.awaitSpare()
@@ -146,6 +185,7 @@ func (t *Twin) awaitSpare() error {
 
 // arrived waits until the spare walks the script no more: its child stands by.
 func (t *Twin) arrived() error {
+	t.summonSpare()
 	if !t.spare.coming {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (c *Cell) OpenWrites(from *Cell) (w *Writes, err error) {
 	for _, place := range []struct {
 		file **os.File
 		open func() (*os.File, error)
-	}{{&w.from[0], from.Upper}, {&w.to[0], c.Root}, {&w.from[1], from.SharedMemory}, {&w.to[1], c.SharedMemory}} {
+	}{{&w.from[0], from.Upper}, {&w.from[1], from.SharedMemory}, {&w.to[0], c.Root}, {&w.to[1], func() (*os.File, error) { return sharedMemory(w.to[0]) }}} {
 		if *place.file, err = place.open(); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
@@ -118,10 +118,11 @@ func (c *Cell) SharedMemory() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := inroot.New(dir)
-	defer root.Close()
-	return root.OpenDir("/dev/shm")
+	defer dir.Close()
+	return sharedMemory(dir)
 }
+
+func sharedMemory(root *os.File) (*os.File, error) { return inroot.New(root).OpenDir("/dev/shm") }
 
 // maker is in whose name files are made in cells.
 func (h *Host) maker() inroot.Identity {

@@ -13,15 +13,22 @@ import (
 // Requests and register sets that golang.org/x/sys/unix does not name, or not
 // for every system.
 const (
-	getRSeq      = 0x420f
-	getSigMask   = 0x420a
-	setSigMask   = 0x420b
-	xstate       = 0x202 // NT_X86_XSTATE
-	maxXState    = 16 << 10
-	eventStop    = 128 // PTRACE_EVENT_STOP
-	sigsetSize   = 8
-	trapped      = 4 // CLD_TRAPPED
+	getRSeq    = 0x420f
+	getSigMask = 0x420a
+	setSigMask = 0x420b
+	xstate     = 0x202 // NT_X86_XSTATE
+	maxXState  = 16 << 10
+	eventStop  = 128 // PTRACE_EVENT_STOP
+	sigsetSize = 8
+	trapped    = 4 // CLD_TRAPPED
+	// stopPatience is how long a thread may take to stop, callPatience how long to
+	// make calls: then it needs a processor, and cannot be let go as it was before
+	// it had one.
 	stopPatience = time.Second
+	callPatience = 30 * time.Second
+	// Stops at the beginning and at the end of calls are told from signals.
+	sysGood  = 1 // PTRACE_O_TRACESYSGOOD
+	callStop = int(unix.SIGTRAP) | 0x80
 )
 
 // Thread is a thread that this one traces.
@@ -33,6 +40,10 @@ type Thread struct {
 	// Stopped says that its whole process was stopped already (SIGSTOP), as it
 	// will be when the thread goes on.
 	Stopped bool
+	// Careful has calls cost twice as many stops, and no trap. A trap is a signal
+	// that cannot be blocked: one that the process has a handler for, ignores or
+	// waits for would be lost to it.
+	Careful bool
 }
 
 // Registers are the general ones.
@@ -76,7 +87,7 @@ func number(req, tid int, data uintptr) error {
 
 // Seize begins to trace a thread and asks it to stop; Await must follow.
 func Seize(tid int) (*Thread, error) {
-	if err := number(unix.PTRACE_SEIZE, tid, 0); err != nil {
+	if err := number(unix.PTRACE_SEIZE, tid, sysGood); err != nil {
 		return nil, fmt.Errorf("ptrace: seize %d: %w", tid, err)
 	}
 	if err := number(unix.PTRACE_INTERRUPT, tid, 0); err != nil {
@@ -87,7 +98,7 @@ func Seize(tid int) (*Thread, error) {
 
 // Await waits until the thread has stopped.
 func (t *Thread) Await() error {
-	status, err := t.wait()
+	status, err := t.wait(stopPatience)
 	if err != nil {
 		return err
 	}
@@ -103,7 +114,7 @@ func (t *Thread) Await() error {
 // wait waits for a stop and gives its signal, with the event above it. Nearly
 // always the thread stops at once; if not, another thread waits for it, for this
 // one must be able to give up.
-func (t *Thread) wait() (int, error) {
+func (t *Thread) wait(patience time.Duration) (int, error) {
 	const tries = 256
 	for range tries {
 		if status, ok, err := t.poll(); ok || err != nil {
@@ -120,7 +131,7 @@ func (t *Thread) wait() (int, error) {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(stopPatience):
+	case <-time.After(patience):
 		return 0, ErrStuck
 	}
 	status, ok, err := t.poll()
@@ -234,25 +245,53 @@ func (t *Thread) Call(base *Registers, site uint64, nr uintptr, args ...uint64) 
 	if err := t.SetRegisters(&r); err != nil {
 		return 0, fmt.Errorf("ptrace: set registers: %w", err)
 	}
-	for {
-		if err := number(unix.PTRACE_SINGLESTEP, t.TID, 0); err != nil {
-			return 0, fmt.Errorf("ptrace: step: %w", err)
-		}
-		status, err := t.wait()
-		if err != nil {
+	by, end, stops := unix.PTRACE_SINGLESTEP, int(unix.SIGTRAP), 1
+	if t.Careful {
+		by, end, stops = unix.PTRACE_SYSCALL, callStop, 2 // before it and after it
+	}
+	for range stops {
+		if err := t.goOn(by); err != nil {
 			return 0, err
 		}
-		if status>>8 == eventStop {
-			continue // a request to stop from before
+		if err := t.until(by, end); err != nil {
+			return 0, fmt.Errorf("system call %d: %w", nr, err)
 		}
-		if status == int(unix.SIGTRAP) {
-			break
-		}
-		t.Signal = syscall.Signal(status & 0xff) // to be delivered when the thread goes on
-		return 0, fmt.Errorf("%w: system call %d, signal %d", ErrDisturbed, nr, t.Signal)
 	}
 	r, err := t.Registers()
 	return int64(r.Rax), err
+}
+
+// goOn lets the thread go on to its next stop.
+func (t *Thread) goOn(by int) error {
+	if err := number(by, t.TID, 0); err != nil {
+		return fmt.Errorf("ptrace: go on: %w", err)
+	}
+	return nil
+}
+
+// until waits for a stop of one kind. It goes on after a stop that was asked for
+// before.
+func (t *Thread) until(by, end int) error {
+	for {
+		status, err := t.wait(callPatience)
+		switch {
+		case err != nil:
+			return err
+		case status == end:
+			return nil
+		case status>>8 != eventStop:
+			return t.disturbed(status)
+		}
+		if err := t.goOn(by); err != nil {
+			return err
+		}
+	}
+}
+
+// disturbed says that a signal came. It is delivered when the thread goes on.
+func (t *Thread) disturbed(status int) error {
+	t.Signal = syscall.Signal(status & 0x7f)
+	return fmt.Errorf("%w: %d", ErrDisturbed, t.Signal)
 }
 
 // Reap takes note of the end of a thread that has ended or is about to, and is
@@ -309,9 +348,9 @@ func RestartCall(r *Registers) {
 // let go.
 func (t *Thread) SuspendFilters(suspend bool) error {
 	const suspendSeccomp = 1 << 21 // PTRACE_O_SUSPEND_SECCOMP
-	var options uintptr
+	options := uintptr(sysGood)
 	if suspend {
-		options = suspendSeccomp
+		options |= suspendSeccomp
 	}
 	return number(unix.PTRACE_SETOPTIONS, t.TID, options)
 }

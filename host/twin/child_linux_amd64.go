@@ -15,6 +15,9 @@ import (
 // Tid is the number that the child must be born with.
 func (s *State) Tid() int { return s.Inside }
 
+// Single says whether the process had one thread.
+func (s *State) Single() bool { return len(s.threads) == 1 }
+
 // Process appends the steps by which a child of the twin becomes what the
 // process was beside its memory: how it treats signals, its timers, names and
 // limits.
@@ -147,6 +150,7 @@ func (s *State) put(child *Paused, script *spawn.Shared) error {
 		}
 	}
 	leader := child.threads[0]
+	leader.Careful = s.careful()
 	at, _, size := script.Mapping()
 	if result, err := leader.Call(&leader.regs, s.site, unix.SYS_MUNMAP, uint64(at), uint64(size)); err != nil || result != 0 {
 		return fmt.Errorf("twin: unmap the script: %d, %w", result, err)
@@ -156,7 +160,8 @@ func (s *State) put(child *Paused, script *spawn.Shared) error {
 		if was == nil {
 			return fmt.Errorf("twin: the child has a thread %d", t.inside)
 		}
-		if err := s.putRSeq(t, was); err != nil {
+		t.Careful = leader.Careful
+		if err := s.putRSeq(child, t, was); err != nil {
 			return err
 		}
 		regs := was.regs
@@ -165,7 +170,7 @@ func (s *State) put(child *Paused, script *spawn.Shared) error {
 			return err
 		}
 	}
-	return nil
+	return child.writeSequences()
 }
 
 // insideOf is the number that a thread has in its own pid namespace.
@@ -180,9 +185,13 @@ func insideOf(pid, tid int) (int, error) {
 // putRSeq registers a thread for restartable sequences. That is not among the
 // steps of the script: memory of the source's could have the kernel go on
 // elsewhere than at the next step.
-func (s *State) putRSeq(t, was *thread) error {
+func (s *State) putRSeq(child *Paused, t, was *thread) error {
 	if was.rseq.Pointer == 0 {
 		return nil
+	}
+	t.rseq = was.rseq
+	if err := child.leaveSequence(t); err != nil {
+		return err
 	}
 	result, err := t.Call(&t.regs, s.site, unix.SYS_RSEQ, was.rseq.Pointer, uint64(was.rseq.Size), 0, uint64(was.rseq.Signature))
 	if err != nil || result != 0 {

@@ -12,15 +12,9 @@ import (
 
 // Children lists the children of all threads of a process, the oldest first.
 func Children(pid int) (children []int, err error) {
-	n, err := countThreads(pid)
+	tids, err := threadIDs(pid)
 	if err != nil {
 		return nil, err
-	}
-	tids := []int{pid}
-	if n > 1 {
-		if tids, err = taskIDs(pid); err != nil {
-			return nil, err
-		}
 	}
 	for _, tid := range tids {
 		text, err := readProc(fmt.Sprintf("/proc/%d/task/%d/children", pid, tid))

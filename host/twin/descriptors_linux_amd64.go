@@ -75,12 +75,14 @@ func (p *Paused) get(number int) (*os.File, error) {
 // borrow gives the open file itself, to look at: it is the process's, too. So it
 // is no os.File, which could change how it waits.
 func (p *Paused) borrow(number int) (fd int, err error) {
-	pidfd, err := unix.PidfdOpen(p.PID, 0)
-	if err != nil {
-		return -1, os.NewSyscallError("pidfd_open", err)
+	if p.pidfd == nil {
+		pidfd, err := unix.PidfdOpen(p.PID, 0)
+		if err != nil {
+			return -1, os.NewSyscallError("pidfd_open", err)
+		}
+		p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
 	}
-	defer unix.Close(pidfd)
-	if fd, err = unix.PidfdGetfd(pidfd, number, 0); err != nil {
+	if fd, err = unix.PidfdGetfd(int(p.pidfd.Fd()), number, 0); err != nil {
 		return -1, os.NewSyscallError("pidfd_getfd", err)
 	}
 	return fd, nil

@@ -1,8 +1,6 @@
 package twin
 
 import (
-	"encoding/binary"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -98,25 +96,6 @@ var everywhere = sync.OnceValue(func() (set [maxProcessors / 8]byte) {
 type habits struct {
 	subreaper  bool
 	undumpable bool
-}
-
-// askHabits has the process say them.
-func (s *State) askHabits() error {
-	leader := s.threads[0]
-	var number [4]byte
-	if err := s.askMemory(leader, number[:], unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, s.scratch); err != nil {
-		return err
-	}
-	s.subreaper = binary.NativeEndian.Uint32(number[:]) != 0
-	dumpable, err := leader.Call(&leader.regs, s.site, unix.SYS_PRCTL, unix.PR_GET_DUMPABLE)
-	if err == nil && dumpable < 0 {
-		err = syscall.Errno(-dumpable)
-	}
-	if err != nil {
-		return fmt.Errorf("twin: process %d: %w", s.PID, err)
-	}
-	s.undumpable = dumpable == 0
-	return nil
 }
 
 // Dumpable is what the process has told the kernel of whether others like it may

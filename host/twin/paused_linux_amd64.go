@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -24,15 +23,14 @@ type Paused struct {
 
 	threads []*thread // the first is the one that the process began with
 	status  status
-	site    uint64 // of a syscall instruction
-	scratch uint64 // memory that was saved, for calls to write to
-	saved   [scratchSize]byte
+	treated uint64   // which signals it has handled or ignored
+	site    uint64   // of a syscall instruction
+	pidfd   *os.File // of the process, if it was needed
 }
 
 const (
-	scratchSize = 256
-	maxThreads  = 4096
-	allSignals  = ^uint64(0)
+	maxThreads = 4096
+	allSignals = ^uint64(0)
 )
 
 // thread is one thread of a paused process, as it was.
@@ -45,6 +43,7 @@ type thread struct {
 	mask     uint64
 	pending  uint64 // signals for this thread alone
 	rseq     ptrace.RSeq
+	sequence uint64    // that it is in the middle of, or 0
 	robust   [2]uint64 // head, size
 	clearTID uint64
 	altStack [24]byte
@@ -69,7 +68,7 @@ func Pause(pid int) (*Paused, error) {
 func (p *Paused) stop() error {
 	seen := map[int]bool{}
 	for {
-		tids, err := taskIDs(p.PID)
+		tids, err := threadIDs(p.PID)
 		if err != nil {
 			return err
 		}
@@ -95,6 +94,14 @@ func (p *Paused) stop() error {
 			return err
 		}
 	}
+}
+
+// threadIDs lists the threads of a process, the one that it began with first.
+func threadIDs(pid int) ([]int, error) {
+	if n, err := countThreads(pid); err != nil || n == 1 {
+		return []int{pid}, err
+	}
+	return taskIDs(pid)
 }
 
 func taskIDs(pid int) ([]int, error) {
@@ -188,6 +195,10 @@ func (p *Paused) look() (err error) {
 	if p.Inside, err = p.status.inside(); err != nil {
 		return err
 	}
+	waiting, err := p.readTreated()
+	if err != nil {
+		return err
+	}
 	for i, t := range p.threads {
 		own := p.status
 		if i > 0 {
@@ -198,8 +209,27 @@ func (p *Paused) look() (err error) {
 		if err := t.look(own); err != nil {
 			return err
 		}
+		waiting |= t.pending
+	}
+	for _, t := range p.threads {
+		t.Careful = (p.treated|waiting)>>(unix.SIGTRAP-1)&1 != 0
 	}
 	return nil
+}
+
+// readTreated reads which signals the process treats otherwise than all do, and
+// which wait for it.
+func (p *Paused) readTreated() (waiting uint64, err error) {
+	caught, err := p.status.number("SigCgt", 16)
+	if err != nil {
+		return 0, err
+	}
+	ignored, err := p.status.number("SigIgn", 16)
+	if err != nil {
+		return 0, err
+	}
+	p.treated = caught | ignored
+	return p.status.number("ShdPnd", 16)
 }
 
 func (t *thread) look(s status) (err error) {
@@ -234,133 +264,6 @@ func (t *thread) look(s status) (err error) {
 	return nil
 }
 
-// ask finds out what only the threads themselves can: it has them make system
-// calls. Afterwards only resume undoes that.
-func (p *Paused) ask(areas []Area) (a answers, err error) {
-	if err := p.prepareCalls(areas); err != nil {
-		return a, err
-	}
-	for _, t := range p.threads {
-		if err := t.SetSignalMask(allSignals); err != nil {
-			return a, err
-		}
-	}
-	for _, t := range p.threads {
-		if err := p.askThread(t); err != nil {
-			return a, err
-		}
-	}
-	return p.askProcess()
-}
-
-// answers are what the process as a whole said.
-type answers struct {
-	brk     uint64
-	actions map[int][32]byte
-	timers  [3][32]byte
-}
-
-func (p *Paused) askThread(t *thread) error {
-	if err := p.askMemory(t, t.altStack[:], unix.SYS_SIGALTSTACK, 0, p.scratch); err != nil {
-		return err
-	}
-	var address [8]byte
-	if err := p.askMemory(t, address[:], unix.SYS_PRCTL, unix.PR_GET_TID_ADDRESS, p.scratch); err != nil {
-		return err
-	}
-	t.clearTID = binary.LittleEndian.Uint64(address[:])
-	return nil
-}
-
-func (p *Paused) askProcess() (a answers, err error) {
-	leader := p.threads[0]
-	brk, err := leader.Call(&leader.regs, p.site, unix.SYS_BRK, 0)
-	if err != nil {
-		return a, err
-	}
-	a.brk = uint64(brk)
-	caught, err := p.status.number("SigCgt", 16)
-	if err != nil {
-		return a, err
-	}
-	ignored, err := p.status.number("SigIgn", 16)
-	if err != nil {
-		return a, err
-	}
-	a.actions = map[int][32]byte{}
-	for signal := 1; signal <= 64; signal++ {
-		if (caught|ignored)>>(signal-1)&1 == 0 {
-			continue
-		}
-		var action [32]byte
-		if err := p.askMemory(leader, action[:], unix.SYS_RT_SIGACTION, uint64(signal), 0, p.scratch, 8); err != nil {
-			return a, err
-		}
-		a.actions[signal] = action
-	}
-	return a, nil
-}
-
-// askMemory has a thread make a call that writes its answer to the scratch. That
-// stays there until putBack.
-func (p *Paused) askMemory(t *thread, answer []byte, nr uintptr, args ...uint64) error {
-	result, err := t.Call(&t.regs, p.site, nr, args...)
-	if err == nil && result < 0 {
-		err = syscall.Errno(-result)
-	}
-	if err != nil {
-		return fmt.Errorf("twin: process %d, call %d: %w", p.PID, nr, err)
-	}
-	return p.read(p.scratch, answer)
-}
-
-// putBack restores the scratch, before anything of the process is copied.
-func (p *Paused) putBack() error { return p.write(p.scratch, p.saved[:]) }
-
-// prepareCalls finds an instruction to make calls with and memory for answers.
-func (p *Paused) prepareCalls(areas []Area) error {
-	if err := p.findSite(areas); err != nil {
-		return err
-	}
-	for _, a := range areas {
-		if a.Write && !a.Shared && a.Name != "[stack]" {
-			p.scratch = a.Start
-			return p.read(p.scratch, p.saved[:])
-		}
-	}
-	return refuse(p.Inside, p.Name, "has no memory of its own", false)
-}
-
-var syscallCode = [2]byte{0x0f, 0x05}
-
-// findSite finds a syscall instruction: that by which a thread waits in the
-// kernel or one of the vdso.
-func (p *Paused) findSite(areas []Area) error {
-	for _, t := range p.threads {
-		var code [2]byte
-		if p.read(t.regs.Rip-2, code[:]) == nil && code == syscallCode && int64(t.regs.Orig_rax) >= 0 {
-			p.site = t.regs.Rip - 2
-			return nil
-		}
-	}
-	for _, a := range areas {
-		if a.Name != "[vdso]" {
-			continue
-		}
-		code := make([]byte, a.Size())
-		if err := p.read(a.Start, code); err != nil {
-			return err
-		}
-		for i := range len(code) - 1 {
-			if [2]byte(code[i:]) == syscallCode {
-				p.site = a.Start + uint64(i)
-				return nil
-			}
-		}
-	}
-	return refuse(p.Inside, p.Name, "has no instruction to make system calls with", true)
-}
-
 func (p *Paused) read(address uint64, into []byte) error {
 	return p.transfer(address, into, unix.ProcessVMReadv)
 }
@@ -384,11 +287,9 @@ func (p *Paused) transfer(address uint64, memory []byte, call func(int, []unix.I
 // Resume lets the process go on exactly as it was when it was paused.
 func (p *Paused) Resume() error {
 	var errs []error
-	if p.scratch != 0 {
-		errs = append(errs, p.write(p.scratch, p.saved[:]))
-	}
-	for _, t := range p.threads {
-		if p.site != 0 {
+	if p.site != 0 {
+		errs = append(errs, p.writeSequences())
+		for _, t := range p.threads {
 			errs = append(errs, t.SetRegisters(&t.regs), t.SetSignalMask(t.mask))
 		}
 	}
@@ -410,5 +311,9 @@ func (p *Paused) release() error {
 		}
 	}
 	p.threads = nil
+	if p.pidfd != nil {
+		errs = append(errs, p.pidfd.Close())
+		p.pidfd = nil
+	}
 	return errors.Join(errs...)
 }

@@ -31,32 +31,6 @@ func (s *State) readPending() error {
 	return nil
 }
 
-// askAtOnce asks what only the process can say, and reads the signals that wait. A
-// timer that ends between the two would be lost, or be there twice: then timers
-// are asked for again. They go on only when their signals are delivered.
-func (s *State) askAtOnce() error {
-	if err := s.ask(); err != nil {
-		return err
-	}
-	if err := s.readPending(); err != nil {
-		return err
-	}
-	const tries = 4
-	for range tries {
-		before := s.countQueued()
-		if err := s.askTimers(); err != nil {
-			return err
-		}
-		if err := s.readPending(); err != nil {
-			return err
-		}
-		if s.countQueued() == before {
-			return nil
-		}
-	}
-	return s.refuse(true, "is sent signals too fast")
-}
-
 func (s *State) countQueued() int {
 	n := len(s.queued)
 	for _, t := range s.threads {

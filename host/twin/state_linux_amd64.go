@@ -22,11 +22,14 @@ type State struct {
 	*Paused
 	answers
 	threads []*thread // also when the process has gone on
-	text    []byte    // what areas were read from
 	areas   []Area
+	outline outline
 	shared  []Area // those that children map anew, apart from the others
 	private []run  // the areas whose pages children have too
 	same    bool   // all areas are those of the state before
+
+	codeAt uint64 // the page that a program was put to while it was asked, or 0
+	code   []byte
 
 	found   foundPages
 	watched bool  // a tracker has protected all of them
@@ -40,7 +43,6 @@ type State struct {
 	personality uint64
 	limits      [unixLimits]unix.Rlimit
 
-	habits
 	stopped     bool                // by a signal, until it is continued
 	queued      []ptrace.SignalInfo // signals for the process, not for one thread
 	posixTimers []posixTimer
@@ -48,21 +50,32 @@ type State struct {
 
 const unixLimits = 16 // RLIM_NLIMITS
 
-// Capture reads the state of the process, which stays paused. filters is how
-// many system call filters the process is under if it has added none; was is
-// what was captured of it before, or nil.
-func (p *Paused) Capture(filters int, was *State) (*State, error) {
-	s := &State{Paused: p, threads: p.threads}
+// Looking is how a process is looked at.
+type Looking struct {
+	// Filters is how many system call filters the process is under if it has
+	// added none.
+	Filters int
+	// Was is what was captured of it before, or nil.
+	Was *State
+	// Paths says that files in its memory will be opened by their paths: then these
+	// must be right also where nothing else has changed.
+	Paths bool
+	// Asked runs when the process has nothing to do any more until it goes on.
+	Asked func()
+}
+
+// Capture reads the state of the process, which stays paused.
+func (p *Paused) Capture(how Looking) (*State, error) {
+	s, was := &State{Paused: p, threads: p.threads}, how.Was
 	for _, step := range []func() error{
-		func() error { return s.readAreas(was) },
-		func() error { return s.check(filters) },
+		func() error { return s.readAreas(was, how.Paths || byPath()) },
+		func() error { return s.check(how.Filters) },
+		s.readTimers,
+		s.ask,
+		func() error { how.Asked(); return nil },
 		func() error { return s.readLayout(was) },
 		s.readLimits,
 		s.readScheduling,
-		s.readTimers,
-		s.askAtOnce,
-		s.askHabits,
-		s.putBack,
 		func() error { return s.readPages(was) },
 	} {
 		err := step()
@@ -87,42 +100,14 @@ func (s *State) readPages(was *State) (err error) {
 		return err
 	}
 	s.own, s.written = both(s.found.own, s.private), both(s.found.written, s.private)
+	if code := []run{{s.codeAt, s.codeAt + pageSize}}; s.sameCode(was) && len(both(was.own, code)) > 0 {
+		s.written = minus(s.written, code)
+	}
 	return nil
 }
 
 // Copied is how much memory the twin has copied from the process.
 func (s *State) Copied() uint64 { return s.copied }
-
-func (s *State) ask() (err error) {
-	s.answers, err = s.Paused.ask(s.areas)
-	return err
-}
-
-// readAreas reads the mappings. Their flags are slow to read, and are those of
-// before if the mappings are.
-func (s *State) readAreas(was *State) (err error) {
-	if s.text, err = readProc(fmt.Sprintf("/proc/%d/maps", s.PID)); err != nil {
-		return err
-	}
-	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
-	if was != nil && bytes.Equal(s.text, was.text) && !slices.ContainsFunc(was.areas, wiped) {
-		s.areas, s.shared, s.private, s.same = was.areas, was.shared, was.private, true
-		return nil
-	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", s.PID))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	s.areas, err = parseAreas(f)
-	s.splitShared()
-	for _, a := range s.areas {
-		if !special(a) && !a.Shared && !a.has("wf") {
-			s.private = append(s.private, run{a.Start, a.End})
-		}
-	}
-	return err
-}
 
 // refuse says what of the process cannot be carried over.
 func (s *State) refuse(retry bool, format string, args ...any) error {

@@ -1,19 +1,37 @@
 package twin
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// sysv are the kinds of objects of System V, as /proc/sysvipc calls them.
-var sysv = []struct{ file, name string }{
-	{"shm", "shared memory of System V (shmget)"},
-	{"sem", "semaphores of System V (semget)"},
-	{"msg", "message queues of System V (msgget)"},
+// sysv are the kinds of objects of System V: the call that tells how many there
+// are, and which of the numbers that it gives says so.
+var sysv = []struct {
+	name  string
+	count func(to *[64]int32) syscall.Errno
+	place int
+}{
+	{"shared memory of System V (shmget)", func(to *[64]int32) syscall.Errno {
+		const info = 14 // SHM_INFO
+		_, _, errno := syscall.RawSyscall(unix.SYS_SHMCTL, 0, info, uintptr(unsafe.Pointer(to)))
+		return errno
+	}, 0},
+	{"semaphores of System V (semget)", func(to *[64]int32) syscall.Errno {
+		const info = 19 // SEM_INFO
+		_, _, errno := syscall.RawSyscall6(unix.SYS_SEMCTL, 0, 0, info, uintptr(unsafe.Pointer(to)), 0, 0)
+		return errno
+	}, 7},
+	{"message queues of System V (msgget)", func(to *[64]int32) syscall.Errno {
+		const info = 12 // MSG_INFO
+		_, _, errno := syscall.RawSyscall(unix.SYS_MSGCTL, 0, info, uintptr(unsafe.Pointer(to)))
+		return errno
+	}, 0},
 }
 
 // IPC is the way to the ipc namespace of a process and back: the kernel shows the
@@ -65,14 +83,12 @@ func (w IPC) Close() error {
 // to no process. The calling thread is in the cell's ipc namespace.
 func (p *Paused) LookForIPC() error {
 	for _, kind := range sysv {
-		text, err := readProc("/proc/sysvipc/" + kind.file)
-		if os.IsNotExist(err) {
-			continue // the kernel does without
-		}
-		if err != nil {
-			return err
-		}
-		if bytes.Count(text, []byte("\n")) > 1 { // more than the heading
+		var numbers [64]int32
+		switch errno := kind.count(&numbers); {
+		case errno == unix.ENOSYS: // the kernel does without
+		case errno != 0:
+			return fmt.Errorf("twin: count %s: %w", kind.name, errno)
+		case numbers[kind.place] > 0:
 			return refuse(p.Inside, p.Name, fmt.Sprintf("is in a cell that has %s", kind.name), false)
 		}
 	}

@@ -45,20 +45,17 @@ func (s *State) numberInside(tid int) int {
 	return 0
 }
 
-// askTimers has the process say how much time is left.
-func (s *State) askTimers() error {
+// timerQuestions ask how much time is left.
+func (s *State) timerQuestions() (list []question) {
+	leader := s.threads[0]
 	for which := range s.timers {
-		if err := s.askMemory(s.threads[0], s.timers[which][:], unix.SYS_GETITIMER, uint64(which), s.scratch); err != nil {
-			return err
-		}
+		list = append(list, question{thread: leader, nr: unix.SYS_GETITIMER, args: []uint64{uint64(which), 0}, answer: s.timers[which][:], place: 1})
 	}
 	for i := range s.posixTimers {
 		t := &s.posixTimers[i]
-		if err := s.askMemory(s.threads[0], t.spec[:], unix.SYS_TIMER_GETTIME, uint64(t.id), s.scratch); err != nil {
-			return err
-		}
+		list = append(list, question{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.id), 0}, answer: t.spec[:], place: 1})
 	}
-	return nil
+	return list
 }
 
 // Timers appends the making of timers, each with its old number: the kernel gives
