@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,13 +64,22 @@ func newBases(host *confine.Host, runDir string) (*bases, error) {
 	return &bases{host: host, bare: bare, ready: map[string]*base{}}, nil
 }
 
+// keyOf tells trees from each other. No path has a null byte.
+func keyOf(tree confine.Tree) string {
+	parts := slices.Clone(tree.Layers)
+	for _, bind := range tree.Binds {
+		parts = append(parts, "", bind.Source, bind.Target)
+	}
+	return strings.Join(parts, "\x00")
+}
+
 // acquire gives a prepared image; release must follow.
 func (b *bases) acquire(root image.Root) (*base, error) {
 	tree := confine.Tree{Layers: append([]string{b.bare}, root.Layers...)}
 	for _, bind := range root.Binds {
 		tree.Binds = append(tree.Binds, confine.Bind(bind))
 	}
-	key := fmt.Sprintf("%q", tree)
+	key := keyOf(tree)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entry, ok := b.ready[key]

@@ -7,6 +7,7 @@ import (
 
 	"aether/host/cgroup"
 	"aether/host/confine"
+	"aether/host/inroot"
 	"aether/host/spawn"
 	"aether/host/twin"
 	"aether/sandbox"
@@ -23,6 +24,8 @@ type estate struct {
 	// source's.
 	ours   map[*stream]*os.File
 	theirs []*os.File
+
+	root *inroot.Root // the child's, if it has been opened
 
 	made      map[int]*os.File // by the descriptors' object
 	pipes     map[uint64][2]*os.File
@@ -231,6 +234,7 @@ func (e *estate) closeTheirs() {
 			f.Close()
 		}
 	}
+	e.theirs = nil
 }
 
 func (e *estate) closeOurs() error {

@@ -114,6 +114,18 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 s = call(libc.signalfd(-1, struct.pack("Q", 1 << (signal.SIGUSR1 - 1)), 0))`, `
 os.kill(os.getpid(), signal.SIGUSR1)
 return struct.unpack("I", os.read(s, 128)[:4])[0] == signal.SIGUSR1`, "True"},
+	{"handler of breakpoints", `
+heard = []
+signal.signal(signal.SIGTRAP, lambda *_: heard.append(1))`, `
+os.kill(os.getpid(), signal.SIGTRAP)
+return len(heard)`, "1"},
+	{"breakpoints that are ignored", `signal.signal(signal.SIGTRAP, signal.SIG_IGN)`, `
+os.kill(os.getpid(), signal.SIGTRAP)
+return signal.getsignal(signal.SIGTRAP) == signal.SIG_IGN`, "True"},
+	{"breakpoint that waits", `
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTRAP])
+os.kill(os.getpid(), signal.SIGTRAP)`, `
+return signal.SIGTRAP in signal.sigpending(), signal.sigwait([signal.SIGTRAP]) == signal.SIGTRAP, signal.SIGTRAP in signal.sigpending()`, "(True, True, False)"},
 	{"socketpair with content", `
 a, b = socket.socketpair()
 a.send(b"abc"); a.send(b"def"); b.send(b"back")`, `
@@ -547,6 +559,48 @@ return "continued"`}.program())
 		}
 		sh(t, instance, fmt.Sprintf("kill -CONT %d", python.pid))
 		c.hear(t, "continued")
+	}
+}
+
+// TestForkOfChangedText forks a program that changes its own text, some of which is
+// lent while it is asked.
+func TestForkOfChangedText(t *testing.T) {
+	needRoot(t, "fork of such cells")
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	c := converse(t, source, 0, program(t, source, "fork_text"))
+	c.hear(t, "primed")
+	for n := range 6 {
+		line, want := "?", fmt.Sprintf("%c", 'a'+n/2)
+		if n%2 == 0 && n > 0 {
+			line = "!"
+		}
+		c.say(t, line)
+		c.hear(t, want)
+		child := converse(t, fork(t, source, 1)[0], c.pid)
+		child.say(t, "?")
+		child.hear(t, want)
+	}
+}
+
+// TestForkWithinASequence forks a program of which a thread is in the middle of a
+// restartable sequence.
+func TestForkWithinASequence(t *testing.T) {
+	needRoot(t, "fork of such cells")
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	c := converse(t, source, 0, program(t, source, "fork_rseq"))
+	if line, err := c.lines.ReadString('\n'); line == "none\n" {
+		t.Skip("the C library of this host has no restartable sequences")
+	} else if err != nil || line != "primed\n" {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	for range 5 {
+		child := converse(t, fork(t, source, 1)[0], c.pid)
+		child.say(t, "?")
+		child.hear(t, "whole")
+		c.say(t, "?")
+		c.hear(t, "whole")
 	}
 }
 

@@ -216,7 +216,7 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) (*confine.Imprint, error) {
 	last, current := i.imprint.take()
 	if last != nil && only {
-		if err := first.expect(last); err != nil {
+		if err := first.expect(last.Announce); err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 	}
@@ -244,7 +244,7 @@ func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) 
 }
 
 // expect has whoever will be the child's processes come already.
-func (child *instance) expect(last *confine.Imprint) error {
+func (child *instance) expect(how func(*confine.Cell, cgroup.Attach) error) error {
 	group := cgroup.Attach{Into: -1}
 	if child.group != nil {
 		var err error
@@ -252,7 +252,7 @@ func (child *instance) expect(last *confine.Imprint) error {
 			return err
 		}
 	}
-	return last.Expect(child.cell, group)
+	return how(child.cell, group)
 }
 
 // imprintRunning takes an imprint of processes that can be stopped: those of a
@@ -273,7 +273,7 @@ func (i *instance) imprintRunning(ctx context.Context, all []confine.Running, la
 
 // raise has the child's processes go on as those that the imprint is of.
 func (child *instance) raise(from origin, imprint *confine.Imprint) error {
-	if err := child.expect(imprint); err != nil {
+	if err := child.expect(imprint.Expect); err != nil {
 		return err
 	}
 	estate, err := newEstate(from, child, imprint.Twins)
@@ -281,39 +281,60 @@ func (child *instance) raise(from origin, imprint *confine.Imprint) error {
 		return err
 	}
 	defer estate.closeTheirs()
+	var born []*process
 	for _, twin := range imprint.Twins {
-		if twin.Parent != nil {
-			continue
-		}
-		if err := child.raiseOne(from, estate, twin); err != nil {
-			return err
+		if twin.Parent == nil && err == nil {
+			born, err = child.bear(born, &heir{estate, twin})
 		}
 	}
-	return imprint.Proceed()
+	if err == nil {
+		err = imprint.Proceed()
+	}
+	// They are served once they run: until then the processors are for them.
+	for len(born) > 0 && err == nil {
+		if err = from.adopt(child, born[0], estate.ours); err == nil {
+			born = born[1:]
+		}
+	}
+	if err != nil {
+		return errors.Join(err, endAll(born), estate.closeOurs())
+	}
+	return nil
 }
 
-func (child *instance) raiseOne(from origin, e *estate, twin *confine.Twin) error {
-	h := &heir{e, twin}
+// bear makes a process of the child, and adds it to a list.
+func (child *instance) bear(list []*process, h *heir) ([]*process, error) {
 	rebirth, err := h.rebirth()
 	if err != nil {
-		return errors.Join(err, h.closeOurs())
+		return list, err
 	}
-	p := &process{cell: child, inside: twin.Tid()} // in a group that has killed nobody yet
 	if child.group != nil {
 		if rebirth.Group, err = child.group.Attach(true); err != nil {
-			return errors.Join(err, h.closeOurs())
+			return list, err
 		}
 	}
-	if p.Process, err = twin.Spawn(child.cell, rebirth); err != nil {
-		return errors.Join(err, h.closeOurs())
+	rebirth.Sent = func() {
+		if h.last() {
+			h.closeTheirs()
+		}
+	}
+	p := &process{cell: child, inside: h.twin.Tid()} // in a group that has killed nobody yet
+	if p.Process, err = h.twin.Spawn(child.cell, rebirth); err != nil {
+		return list, err
 	}
 	child.live.Store(p, nil)
-	if err := from.adopt(child, p, h.ours); err != nil {
-		// Unwaited for, it would keep its cell from ending.
-		killed := p.Kill()
-		_, waited := p.Wait()
-		return errors.Join(err, killed, waited, h.closeOurs())
+	child.lessons = append(child.lessons, lesson{p, h.twin, h.twin.Age()})
+	return append(list, p), nil
+}
+
+// endAll ends processes that nobody else waits for: they would keep their cell from
+// ending.
+func endAll(list []*process) error {
+	var errs []error
+	for _, p := range list {
+		errs = append(errs, p.Kill())
+		_, err := p.Wait()
+		errs = append(errs, err)
 	}
-	child.lessons = append(child.lessons, lesson{p, twin, twin.Age()})
-	return nil
+	return errors.Join(errs...)
 }

@@ -192,6 +192,33 @@ func TestForkOfThreads(t *testing.T) {
 	})
 }
 
+// TestForkOfAThrottledCell forks a program that has used up its share of the
+// processors: what it is asked it can answer only when it has more.
+func TestForkOfAThrottledCell(t *testing.T) {
+	needRoot(t, "limits of processors")
+	driver, _ := newDriverAhead(t, ahead)
+	source := create(t, driver, sandbox.Spec{Limits: sandbox.Limits{CPUs: 0.1}})
+	python := converse(t, source, 0, "python3", "-c", `
+import sys, threading
+def spin():
+    while True: pass
+print("primed", flush=True)
+for line in sys.stdin:
+    if line == "spin\n": threading.Thread(target=spin, daemon=True).start()
+    print(line, end="", flush=True)
+`)
+	python.hear(t, "primed")
+	python.say(t, "spin")
+	python.hear(t, "spin")
+	for range 3 {
+		child := converse(t, fork(t, source, 1)[0], python.pid)
+		child.say(t, "child")
+		child.hear(t, "child")
+		python.say(t, "source")
+		python.hear(t, "source")
+	}
+}
+
 // goRole is a program in Go: threads, signals and timers of a runtime.
 const goRole = "goroutines"
 

@@ -23,6 +23,13 @@ type heir struct {
 	twin *confine.Twin
 }
 
+// last says whether no other process is given anything after it.
+func (h *heir) last() bool {
+	roots := func(t *confine.Twin) bool { return t.Parent == nil }
+	i := slices.Index(h.twins, h.twin)
+	return !slices.ContainsFunc(h.twins[i+1:], roots)
+}
+
 // rebirth makes everything that the process is given.
 func (h *heir) rebirth() (r confine.Rebirth, err error) {
 	if err := h.check(); err != nil {
@@ -215,12 +222,10 @@ func (h *heir) makeFile(d twin.Descriptor) (*os.File, error) {
 // openPath opens a path of the child. What could do more than be opened is
 // refused: the path is the guest's.
 func (h *heir) openPath(path string, flags int) (*os.File, error) {
-	dir, err := h.child.cell.Root()
+	root, err := h.openRoot()
 	if err != nil {
 		return nil, err
 	}
-	root := inroot.New(dir)
-	defer root.Close()
 	info, err := root.Stat(path)
 	if err != nil {
 		return nil, err
@@ -242,18 +247,30 @@ func (h *heir) openPath(path string, flags int) (*os.File, error) {
 
 const pathOnly = 0x200000 // O_PATH
 
+// openRoot opens the child's root, once.
+func (e *estate) openRoot() (*inroot.Root, error) {
+	if e.root != nil {
+		return e.root, nil
+	}
+	dir, err := e.child.cell.Root()
+	if err != nil {
+		return nil, err
+	}
+	e.theirs = append(e.theirs, dir)
+	e.root = inroot.New(dir)
+	return e.root, nil
+}
+
 // makePipe makes a pipe for each of the source's. If this program reads or
 // writes the other end there, it does so here too.
 func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
 	ends, ok := h.pipes[d.Inode]
 	if !ok {
-		r, w, err := os.Pipe()
-		if err != nil {
+		var err error
+		if ends, err = h.newPipe(d.Inode); err != nil {
 			return nil, err
 		}
-		ends = [2]*os.File{r, w}
 		h.pipes[d.Inode] = ends
-		h.attach(d.Inode, ends)
 	}
 	if len(d.Unread) > 0 && !h.filled[d.Inode] {
 		h.filled[d.Inode] = true
@@ -287,21 +304,30 @@ func (h *heir) free(end *os.File) bool {
 	return !taken
 }
 
-// attach finds out which end of a pipe is this program's, if one is. What the
-// processes get beside the other end are copies.
-func (h *heir) attach(inode uint64, ends [2]*os.File) {
-	h.theirs = append(h.theirs, ends[0], ends[1])
-	for _, s := range h.streams {
-		if s.Pipe == nil || s.Pipe.Inode != inode {
-			continue
-		}
-		if s.Pipe.Writes {
-			h.ours[s] = ends[1]
-		} else {
-			h.ours[s] = ends[0]
-		}
-		return
+// newPipe makes a pipe like one of the source's. An end that is this program's, if
+// one is, can be waited for with others; what the processes get beside the other end
+// are copies.
+func (h *heir) newPipe(inode uint64) (ends [2]*os.File, err error) {
+	var fds [2]int
+	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
+		return ends, os.NewSyscallError("pipe2", err)
 	}
+	own := -1
+	i := slices.IndexFunc(h.streams, func(s *stream) bool { return s.Pipe != nil && s.Pipe.Inode == inode })
+	if i >= 0 {
+		if own = 0; h.streams[i].Pipe.Writes {
+			own = 1
+		}
+		err = os.NewSyscallError("fcntl", syscall.SetNonblock(fds[own], true))
+	}
+	for n, name := range []string{"|0", "|1"} {
+		ends[n] = os.NewFile(uintptr(fds[n]), name)
+		h.theirs = append(h.theirs, ends[n])
+	}
+	if i >= 0 {
+		h.ours[h.streams[i]] = ends[own]
+	}
+	return ends, err
 }
 
 // refill puts what had not been read into the pipe. It does not wait for room,
