@@ -52,6 +52,8 @@ func awaitReady(ctx context.Context, pool *engine.Pool) error {
 }
 
 func claim(ctx context.Context, pool *engine.Pool) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	w := startWatch()
 	child, err := pool.Claim(ctx, tenant)
 	w.lap("claim")

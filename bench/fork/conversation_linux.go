@@ -13,7 +13,7 @@ import (
 	"aether/sandbox"
 )
 
-// patience bounds the wait for one reply.
+// patience bounds one turn, with its wait for a reply.
 const patience = 30 * time.Second
 
 // conversation is a program in a sandbox that is spoken to line by line.
@@ -75,21 +75,18 @@ func (c *conversation) ask(ctx context.Context) error {
 
 // await bounds what waits for the program.
 func (c *conversation) await(ctx context.Context, read func(*bufio.Reader) error) error {
-	return within(ctx, func() error { return read(c.lines) })
+	return within(ctx, func() { c.out.Close() }, func() error { return read(c.lines) })
 }
 
-// within bounds the wait for an answer.
-func within(ctx context.Context, do func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+// within bounds the wait for an answer: giveUp has it end. No goroutine and no timer
+// is made for it, which would want the processors that are measured.
+func within(ctx context.Context, giveUp func(), wait func() error) error {
+	defer context.AfterFunc(ctx, giveUp)()
+	err := wait()
+	if ctx.Err() != nil {
 		return fmt.Errorf("no reply: %w", ctx.Err())
 	}
+	return err
 }
 
 // exchange writes a line and reads the answer, which may come after the line that

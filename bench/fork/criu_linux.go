@@ -19,8 +19,8 @@ import (
 type criu struct {
 	program, dir string
 	pid          int // the same in every life
-	in           *os.File
-	out          *bufio.Reader
+	in, out      *os.File
+	lines        *bufio.Reader
 }
 
 // criuTurn restores a python3 that nothing confines, by CRIU.
@@ -61,7 +61,7 @@ func (c *criu) save(ctx context.Context, command []string) error {
 	if err != nil {
 		return err
 	}
-	c.in, c.out = in, bufio.NewReader(ours)
+	c.in, c.out, c.lines = in, ours, bufio.NewReader(ours)
 	theirs, err := c.fifo("in")
 	if err != nil {
 		return err
@@ -75,7 +75,9 @@ func (c *criu) save(ctx context.Context, command []string) error {
 		return err
 	}
 	c.pid = cmd.Process.Pid
-	err = within(ctx, func() error { return readPrimed(c.out) })
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = within(ctx, func() { c.out.Close() }, func() error { return readPrimed(c.lines) })
 	if err == nil {
 		err = c.run(ctx, "dump", "--tree", strconv.Itoa(c.pid))
 	}
@@ -111,7 +113,7 @@ func (c *criu) restore(ctx context.Context) (_ sample, err error) {
 	if err != nil {
 		return sample{}, err
 	}
-	err = within(ctx, func() error { return exchange(c.in, c.out) })
+	err = within(ctx, func() { c.out.Close() }, func() error { return exchange(c.in, c.lines) })
 	w.lap("reply")
 	return w.done(0), errors.Join(err, c.end(ctx))
 }
@@ -121,12 +123,13 @@ func (c *criu) end(ctx context.Context) error {
 	if err := syscall.Kill(c.pid, syscall.SIGKILL); err != nil {
 		return err
 	}
-	return within(ctx, func() error {
-		for !errors.Is(syscall.Kill(c.pid, 0), syscall.ESRCH) {
-			time.Sleep(time.Millisecond)
+	for !errors.Is(syscall.Kill(c.pid, 0), syscall.ESRCH) {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		return nil
-	})
+		time.Sleep(time.Millisecond)
+	}
+	return nil
 }
 
 func lastLine(text []byte, err error) string {

@@ -66,6 +66,8 @@ func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
 
 // answers makes sure that a child is what it is counted as.
 func (s source) answers(ctx context.Context, child sandbox.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	c, err := converse(ctx, child, connectTo(s.pid))
 	if err != nil {
 		return err

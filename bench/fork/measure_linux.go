@@ -113,7 +113,7 @@ func (b *bench) interleave(ctx context.Context, turns []turn) ([][]sample, error
 			if turns[i].take == nil {
 				continue
 			}
-			s, err := turns[i].take(ctx)
+			s, err := turns[i].takeBounded(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("%s: round %d: %w", turns[i].name, round, err)
 			}
@@ -124,6 +124,12 @@ func (b *bench) interleave(ctx context.Context, turns []turn) ([][]sample, error
 		}
 	}
 	return samples, nil
+}
+
+func (t turn) takeBounded(ctx context.Context) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return t.take(ctx)
 }
 
 // load is the load average of the last minute.

@@ -36,7 +36,7 @@ func start(name string, args ...string) (*program, error) {
 }
 
 func (p *program) ask(ctx context.Context) error {
-	return within(ctx, func() error { return exchange(p.in, p.out) })
+	return within(ctx, func() { p.cmd.Process.Kill() }, func() error { return exchange(p.in, p.out) })
 }
 
 // end closes the program's input, upon which it ends.
@@ -65,10 +65,11 @@ func (b *bench) bwrapTurn(ctx context.Context, command []string) turn {
 		w.lap("start and reply")
 		return w.done(0), errors.Join(err, p.end())
 	}
-	if _, err := take(ctx); err != nil {
+	t := turn{name: rowBwrap, take: take}
+	if _, err := t.takeBounded(ctx); err != nil {
 		return turn{name: rowBwrap, skipped: err.Error()}
 	}
-	return turn{name: rowBwrap, take: take}
+	return t
 }
 
 // zygoteTurn is what a plain fork of a python costs that nothing confines: the

@@ -30,6 +30,8 @@ func (b *bench) source(ctx context.Context, command ...string) (s source, err er
 	}
 	b.undo = append(b.undo, c.close)
 	s.pid = c.running.Pid()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	return s, c.await(ctx, readPrimed)
 }
 

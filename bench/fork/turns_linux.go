@@ -101,7 +101,7 @@ func reply(ctx context.Context, w *watch, child *engine.Child) (_ sample, err er
 	if err != nil {
 		return sample{}, err
 	}
-	err = within(ctx, func() error { return exchange(streams.Stdin, bufio.NewReader(streams.Stdout)) })
+	err = within(ctx, func() { streams.Close() }, func() error { return exchange(streams.Stdin, bufio.NewReader(streams.Stdout)) })
 	w.lap("reply")
 	return w.done(0), err
 }
@@ -117,7 +117,7 @@ func (b *bench) nodeTurns(ctx context.Context) ([]turn, error) {
 		return nil, err
 	}
 	fork := turn{name: rowForkNode, take: s.first, forks: true}
-	if _, err := s.first(ctx); err != nil {
+	if _, err := fork.takeBounded(ctx); err != nil {
 		fork = turn{name: rowForkNode, skipped: err.Error()}
 	}
 	return []turn{fork, {name: rowFreshNode, take: b.fresh(command...)}}, nil
