@@ -227,16 +227,12 @@ func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) 
 		}
 		return last, nil
 	}
-	all, err := i.running()
-	if err != nil {
-		return nil, errors.Join(err, last.Close())
-	}
 	writes, err := first.cell.OpenWrites(i.cell)
 	if err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
 	defer writes.Close()
-	imprint, err := i.imprintRunning(ctx, all, last, func() error { return writes.Take(ctx) })
+	imprint, err := i.imprintAll(ctx, last, func() error { return writes.Take(ctx) })
 	if err == nil {
 		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
 	}
@@ -253,6 +249,24 @@ func (child *instance) expect(how func(*confine.Cell, cgroup.Attach) error) erro
 		}
 	}
 	return how(child.cell, group)
+}
+
+// imprintAll takes an imprint of all processes. If they are those of the last one it
+// is not asked before whether they have started others: when they stand still it is
+// asked anyway.
+func (i *instance) imprintAll(ctx context.Context, last *confine.Imprint, files func() error) (*confine.Imprint, error) {
+	if all, same := i.runningStill(last); same {
+		imprint, err := i.imprintRunning(ctx, all, last, files)
+		if !errors.Is(err, confine.ErrOthers) {
+			return imprint, err
+		}
+		last = nil // it is used up
+	}
+	all, err := i.running()
+	if err != nil {
+		return nil, errors.Join(err, last.Close())
+	}
+	return i.imprintRunning(ctx, all, last, files)
 }
 
 // imprintRunning takes an imprint of processes that can be stopped: those of a

@@ -9,6 +9,34 @@ import (
 	"aether/sandbox"
 )
 
+// TestForkAfterAProcessWasStarted forks a program, has it start another, and forks
+// both: what the first fork knew of the cell holds no longer.
+func TestForkAfterAProcessWasStarted(t *testing.T) {
+	needRoot(t, "fork of such cells")
+	driver, _ := newDriverAhead(t, 8)
+	source := create(t, driver, sandbox.Spec{})
+	python := converse(t, source, 0, "python3", "-c", `
+import os, subprocess, sys
+print("primed", flush=True)
+for line in sys.stdin:
+    if line == "start\n":
+        sleeper = subprocess.Popen(["sleep", "3600"])
+        while open("/proc/%d/comm" % sleeper.pid).read() != "sleep\n": pass
+    names = [open("/proc/%s/comm" % p).read() for p in os.listdir("/proc") if p.isdigit()]
+    print(names.count("sleep\n"), flush=True)
+`)
+	python.hear(t, "primed")
+	for n := range 3 {
+		for range 3 {
+			child := converse(t, fork(t, source, 1)[0], python.pid)
+			child.say(t, "count")
+			child.hear(t, fmt.Sprint(n))
+		}
+		python.say(t, "start")
+		python.hear(t, fmt.Sprint(n+1))
+	}
+}
+
 // TestForkOfAShellWithItsChild: the copy of the shell waits for the copy of its
 // child, as a parent does.
 func TestForkOfAShellWithItsChild(t *testing.T) {

@@ -11,16 +11,35 @@ import (
 	"aether/sandbox"
 )
 
+// roots are the processes that were started from outside, in their order.
+func (i *instance) roots() (pids []int) {
+	var list []*process
+	for p := range i.live.Range {
+		list = append(list, p.(*process))
+	}
+	slices.SortFunc(list, func(a, b *process) int { return a.inside - b.inside })
+	for _, p := range list {
+		pids = append(pids, p.Process.Pid())
+	}
+	return pids
+}
+
+// runningStill are the processes that an imprint was taken of, if they are the
+// cell's commands: then these have most likely started no others yet.
+func (i *instance) runningStill(last *confine.Imprint) ([]confine.Running, bool) {
+	if last == nil {
+		return nil, false
+	}
+	all := last.Processes()
+	same := slices.EqualFunc(all, i.roots(), func(r confine.Running, pid int) bool { return r == confine.Running{PID: pid, Parent: -1} })
+	return all, same
+}
+
 // running are all processes of the cell: every command with those that it has
 // started.
 func (i *instance) running() (all []confine.Running, err error) {
-	var commands []*process
-	for p := range i.live.Range {
-		commands = append(commands, p.(*process))
-	}
-	slices.SortFunc(commands, func(a, b *process) int { return a.inside - b.inside })
-	for _, p := range commands {
-		if all, err = family(all, p.Process.Pid(), -1); err != nil {
+	for _, pid := range i.roots() {
+		if all, err = family(all, pid, -1); err != nil {
 			return nil, err
 		}
 	}

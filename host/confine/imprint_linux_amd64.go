@@ -31,11 +31,21 @@ type Imprint struct {
 // parent in the list that it is in, or -1 for one that was started from outside.
 type Running struct{ PID, Parent int }
 
+// ErrOthers is the failure of an imprint of processes that are not all.
+var ErrOthers = errors.New("confine: the cell has other processes")
+
+// strangers says which process has them.
+type strangers struct{ error }
+
+func (s strangers) Unwrap() error      { return s.error }
+func (strangers) Is(target error) bool { return target == ErrOthers }
+
 // Imprint takes an imprint of processes of the cell, which must be all that run
-// in it, parents before their children. They are stopped meanwhile, and go on exactly as
-// they were whether or not it succeeds; during runs while they are. last is the
-// imprint that was taken before, or nil: it is used up, and if it is of the same
-// processes only what they have written since has to be copied.
+// in it, parents before their children: ErrOthers says that they are not. They are
+// stopped meanwhile, and go on exactly as they were whether or not it succeeds;
+// during runs while they are. last is the imprint that was taken before, or nil: it
+// is used up, and if it is of the same processes only what they have written since
+// has to be copied.
 func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *Imprint, err error) {
 	im := last
 	if im == nil || !slices.EqualFunc(im.Twins, list, func(t *Twin, r Running) bool { return t.of == r.PID && t.usable() }) {
@@ -57,6 +67,14 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 		return c.Imprint(list, nil, during)
 	}
 	return nil, fmt.Errorf("confine: take an imprint: %w", err)
+}
+
+// Processes are those that the imprint is of.
+func (im *Imprint) Processes() (list []Running) {
+	for _, t := range im.Twins {
+		list = append(list, Running{t.of, slices.Index(im.Twins, t.Parent)})
+	}
+	return list
 }
 
 func (im *Imprint) catchUp() error {
@@ -182,7 +200,7 @@ func (im *Imprint) complete(init int) error {
 			}
 			for _, child := range children {
 				if !known[child] {
-					return t.paused.Starting()
+					return strangers{t.paused.Starting()}
 				}
 			}
 		}
