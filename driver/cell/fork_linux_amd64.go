@@ -227,7 +227,11 @@ func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) 
 		}
 		return last, nil
 	}
-	writes, err := first.cell.OpenWrites(i.cell)
+	open := func() (*confine.Writes, error) { return first.cell.OpenWrites(i.cell) }
+	if last != nil {
+		open = func() (*confine.Writes, error) { return last.OpenWrites(first.cell) }
+	}
+	writes, err := open()
 	if err != nil {
 		return nil, errors.Join(err, last.Close())
 	}

@@ -170,7 +170,8 @@ func (i *instance) watch() {
 		i.exit = i.unasked(status.Signal.String())
 	}
 	i.err = errors.Join(i.err, err, i.service.Close())
-	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.removeDisk(), i.forks.close())
+	// What is kept for forks is open on the disk.
+	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.forks.close(), i.removeDisk())
 	i.engine.living.Delete(i)
 	close(i.ended)
 }

@@ -146,7 +146,7 @@ func (b *birth) settle(ready spawn.Word) error {
 	b.descriptors()
 	b.part(partBorn)
 	if b.spare == nil || b.spare.lessons < b.twin.habits.Lessons() {
-		b.twin.habits.Populate(b.Script)
+		b.twin.habits.Populate(b.Script, b.twin.state)
 	}
 	b.twin.state.Threads(b.Script, b.dropLast)
 	b.twin.state.Timers(b.Script)

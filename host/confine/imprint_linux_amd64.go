@@ -3,6 +3,7 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -25,6 +26,7 @@ type Imprint struct {
 	// keeper is the thread that twins are children of: they end with it.
 	keeper *spawn.Thread
 	ipc    twin.IPC // the cell's
+	from   places   // of the cell, for the next one's files
 }
 
 // Running is a process of a cell, by its number here. Parent is the place of its
@@ -52,7 +54,7 @@ func (c *Cell) Imprint(list []Running, last *Imprint, during func() error) (_ *I
 		if err := last.Close(); err != nil {
 			return nil, err
 		}
-		if im, err = newImprint(c.host, list); err != nil {
+		if im, err = newImprint(c, list); err != nil {
 			return nil, fmt.Errorf("confine: take an imprint: %w", err)
 		}
 	}
@@ -87,17 +89,20 @@ func (im *Imprint) catchUp() error {
 }
 
 // newImprint starts what becomes twins of processes, which may be running.
-func newImprint(h *Host, list []Running) (im *Imprint, err error) {
+func newImprint(c *Cell, list []Running) (im *Imprint, err error) {
 	im = &Imprint{}
 	if im.keeper, err = spawn.NewThread(func() error { return nil }); err != nil {
 		return nil, err
 	}
+	if im.from, err = c.places(); err != nil {
+		return nil, errors.Join(err, im.Close())
+	}
 	for _, r := range list {
-		t := &Twin{host: h, of: r.PID, keeper: im.keeper}
+		t := &Twin{host: c.host, of: r.PID, keeper: im.keeper}
 		if r.Parent >= 0 {
 			t.Parent = im.Twins[r.Parent]
 			t.Parent.Children = append(t.Parent.Children, t)
-		} else if t, err = h.newTwin(r.PID, im.keeper); err != nil {
+		} else if t, err = c.host.newTwin(r.PID, im.keeper); err != nil {
 			return nil, errors.Join(err, im.Close())
 		}
 		im.Twins = append(im.Twins, t)
@@ -229,5 +234,32 @@ func (im *Imprint) Close() error {
 		errs = append(errs, t.close())
 	}
 	im.keeper.Close()
-	return errors.Join(append(errs, im.kept.Close(), im.ipc.Close())...)
+	return errors.Join(append(errs, im.kept.Close(), im.ipc.Close(), im.from.close())...)
+}
+
+// OpenWrites is Cell.OpenWrites from the cell that the imprint is of.
+func (im *Imprint) OpenWrites(to *Cell) (*Writes, error) {
+	w := &Writes{host: to.host}
+	var err error
+	for i, f := range im.from {
+		// The imprint may be used up before the writes are taken.
+		if w.from[i], err = duplicate(f); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = w.open(to)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }

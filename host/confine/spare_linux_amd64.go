@@ -39,7 +39,7 @@ func (t *Twin) makeSpare() error {
 	t.script.Return()
 	s.Land(clone)
 	s.dieWithParent(os.Getpid())
-	t.habits.Populate(s.Script)
+	t.habits.Populate(s.Script, t.state)
 	t.script.StandBy()
 	if err := t.adoptSpare(t.run(), int(clone.Result())); err != nil {
 		return errors.Join(err, t.dropSpare())

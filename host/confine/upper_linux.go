@@ -62,22 +62,50 @@ func (c *Cell) TakeWrites(ctx context.Context, from *Cell) error {
 // Writes are the places that one cell's writes are brought from and to.
 type Writes struct {
 	host     *Host
-	from, to [2]*os.File // the root and the shared memory
+	from, to places
+}
+
+// places are the root and the shared memory.
+type places [2]*os.File
+
+func (p places) close() error {
+	var errs []error
+	for _, f := range p {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // OpenWrites opens what TakeWrites needs, while the other cell may run: it is
 // stopped for a shorter time then.
-func (c *Cell) OpenWrites(from *Cell) (w *Writes, err error) {
-	w = &Writes{host: c.host}
-	for _, place := range []struct {
-		file **os.File
-		open func() (*os.File, error)
-	}{{&w.from[0], from.Upper}, {&w.from[1], from.SharedMemory}, {&w.to[0], c.Root}, {&w.to[1], func() (*os.File, error) { return sharedMemory(w.to[0]) }}} {
-		if *place.file, err = place.open(); err != nil {
-			return nil, errors.Join(err, w.Close())
-		}
+func (c *Cell) OpenWrites(from *Cell) (*Writes, error) {
+	w := &Writes{host: c.host}
+	var err error
+	if w.from, err = from.places(); err == nil {
+		err = w.open(c)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
+}
+
+// places opens where the cell's writes are.
+func (c *Cell) places() (p places, err error) {
+	if p[0], err = c.Upper(); err == nil {
+		p[1], err = c.SharedMemory()
+	}
+	return p, err
+}
+
+// open opens where writes are brought to.
+func (w *Writes) open(to *Cell) (err error) {
+	if w.to[0], err = to.Root(); err == nil {
+		w.to[1], err = sharedMemory(w.to[0])
+	}
+	return err
 }
 
 // Take brings them. Nothing may run in the other cell.
@@ -91,15 +119,7 @@ func (w *Writes) Take(ctx context.Context) error {
 }
 
 // Close closes the places.
-func (w *Writes) Close() error {
-	var errs []error
-	for _, f := range append(w.from[:], w.to[:]...) {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (w *Writes) Close() error { return errors.Join(w.from.close(), w.to.close()) }
 
 // FillSharedMemory brings the files of a directory, with ids of the cell, into its
 // /dev/shm, which is as it was made.

@@ -47,6 +47,8 @@ type foundPages struct {
 	// them if the pages were found again.
 	fresh []run
 	again bool
+	// untracked says that some are in areas that no tracker watches.
+	untracked bool
 }
 
 // findPages finds the pages of a process. was are those that were found before, if
@@ -63,6 +65,7 @@ func findPages(pid int, areas []Area, was *foundPages) (p foundPages, err error)
 		untracked, err = runsIn(f, query{excluded: pageZero | pageTracked, anyOf: pageThere}, run{areas[0].Start, userEnd})
 	}
 	private := runsOf(areas)
+	p.untracked = len(both(untracked, private)) > 0
 	for _, s := range stretches(areas) {
 		if err != nil {
 			break

@@ -68,18 +68,28 @@ func (t *Tracker) ioctl(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Watch begins to notice writes to the areas of the state.
+// Watch begins to notice writes to the areas of the state, unless they are those of
+// before and still watched: an area that is not shows by its pages.
 func (t *Tracker) Watch(s *State) error {
-	for _, r := range privateRanges(s.areas, s.shared) {
-		request := [4]uint64{r.start, r.size(), uffdModeTrack, 0}
-		if err := t.ioctl(uffdRegister, unsafe.Pointer(&request)); err != nil {
-			return fmt.Errorf("twin: track %x-%x: %w", r.start, r.end, err)
+	if !s.same || !s.found.again || s.found.untracked {
+		if err := t.register(s); err != nil {
+			return err
 		}
 	}
 	if err := t.protect(s); err != nil {
 		return err
 	}
 	s.watched = true
+	return nil
+}
+
+func (t *Tracker) register(s *State) error {
+	for _, r := range privateRanges(s.areas, s.shared) {
+		request := [4]uint64{r.start, r.size(), uffdModeTrack, 0}
+		if err := t.ioctl(uffdRegister, unsafe.Pointer(&request)); err != nil {
+			return fmt.Errorf("twin: track %x-%x: %w", r.start, r.end, err)
+		}
+	}
 	return nil
 }
 
