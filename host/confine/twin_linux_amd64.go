@@ -145,10 +145,11 @@ const cellFilters = 1
 
 // look reads what the process is made of, while it is paused.
 func (t *Twin) look(kept *twin.Kept) (state *twin.State, err error) {
-	if state, err = t.paused.Capture(twin.Looking{Filters: cellFilters, Was: t.state, Paths: t.Parent != nil, Asked: t.come}); err != nil {
-		return nil, err
+	place := func() (err error) {
+		t.Place, err = t.paused.Place()
+		return err
 	}
-	if t.Place, err = t.paused.Place(); err != nil {
+	if state, err = t.paused.Capture(twin.Looking{Filters: cellFilters, Was: t.state, Paths: t.Parent != nil, Beside: place, Asked: t.come}); err != nil {
 		return nil, err
 	}
 	if t.Mappings, err = state.Mappings(kept); err != nil {

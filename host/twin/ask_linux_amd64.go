@@ -42,8 +42,8 @@ type room struct {
 }
 
 // ask finds out what only the process can say: it has its threads make system
-// calls. Afterwards only Resume undoes that.
-func (s *State) ask() error {
+// calls. Afterwards only Resume undoes that. beside runs meanwhile.
+func (s *State) ask(beside func() error) error {
 	if err := s.findSite(); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *State) ask() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.askAtOnce(r), s.closeRoom(r), s.writeSequences())
+	return errors.Join(s.askAtOnce(r, beside), s.closeRoom(r), s.writeSequences())
 }
 
 // openRoom takes the first page that the process can write and nobody else uses,
@@ -110,7 +110,7 @@ func (s *State) sameCode(was *State) bool {
 // askAtOnce asks, and reads the signals that wait. A timer that ends between the
 // two would be lost, or be there twice: then timers are asked for again. They go on
 // only when their signals are delivered.
-func (s *State) askAtOnce(r *room) error {
+func (s *State) askAtOnce(r *room, beside func() error) error {
 	if err := s.readPending(); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *State) askAtOnce(r *room) error {
 	const tries = 4
 	for range tries {
 		before := s.countQueued()
-		if err := s.answer(r, list); err != nil {
+		if err := s.answer(r, list, beside); err != nil {
 			return err
 		}
 		if err := s.readPending(); err != nil {
@@ -129,7 +129,7 @@ func (s *State) askAtOnce(r *room) error {
 			done()
 			return nil
 		}
-		list = s.timerQuestions()
+		list, beside = s.timerQuestions(), nothing
 	}
 	return s.refuse(true, "is sent signals too fast")
 }
@@ -175,16 +175,18 @@ func memoryOf[T any](value *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(value)), unsafe.Sizeof(*value))
 }
 
+func nothing() error { return nil }
+
 // answer has the process answer questions, of which those for one thread follow
 // each other.
-func (s *State) answer(r *room, list []question) error {
+func (s *State) answer(r *room, list []question, beside func() error) error {
 	if r.code == 0 {
 		for _, q := range list {
 			if err := s.answerOne(r, q); err != nil {
 				return err
 			}
 		}
-		return nil
+		return beside()
 	}
 	for len(list) > 0 {
 		n, size := 0, 0
@@ -192,10 +194,10 @@ func (s *State) answer(r *room, list []question) error {
 			size += ptrace.CallSize + roundUp(len(list[n].answer))
 			n++
 		}
-		if err := s.answerMany(r, list[:n]); err != nil {
+		if err := s.answerMany(r, list[:n], beside); err != nil {
 			return err
 		}
-		list = list[n:]
+		list, beside = list[n:], nothing
 	}
 	return nil
 }
@@ -228,7 +230,7 @@ func (q question) settle(result int64) error {
 }
 
 // answerMany has threads make all the calls, with one stop each.
-func (s *State) answerMany(r *room, list []question) error {
+func (s *State) answerMany(r *room, list []question, beside func() error) error {
 	memory := make([]byte, pageSize)
 	at := ptrace.CallSize * len(list)
 	for i, q := range list {
@@ -242,7 +244,7 @@ func (s *State) answerMany(r *room, list []question) error {
 	if err := s.write(r.at, memory); err != nil {
 		return err
 	}
-	if err := s.makeCalls(r, list); err != nil {
+	if err := s.makeCalls(r, list, beside); err != nil {
 		return err
 	}
 	if err := s.read(r.at, memory); err != nil {
@@ -260,7 +262,7 @@ func (s *State) answerMany(r *room, list []question) error {
 }
 
 // makeCalls has every thread make its own, all at the same time.
-func (s *State) makeCalls(r *room, list []question) error {
+func (s *State) makeCalls(r *room, list []question, beside func() error) error {
 	type beginning struct {
 		thread *thread
 		last   uint64 // where the result of its last call is
@@ -279,6 +281,7 @@ func (s *State) makeCalls(r *room, list []question) error {
 		first, list = first+uint64(n)*ptrace.CallSize, list[n:]
 		begun = append(begun, beginning{t, first - ptrace.CallSize + ptrace.ResultAt})
 	}
+	errs = append(errs, beside())
 	for _, b := range begun {
 		errs = append(errs, b.thread.Finish(func() (bool, error) {
 			var result int64

@@ -60,8 +60,10 @@ type Looking struct {
 	// Paths says that files in its memory will be opened by their paths: then these
 	// must be right also where nothing else has changed.
 	Paths bool
-	// Asked runs when the process has nothing to do any more until it goes on.
-	Asked func()
+	// Beside runs while the process is asked, Asked when it has nothing to do any
+	// more until it goes on.
+	Beside func() error
+	Asked  func()
 }
 
 // Capture reads the state of the process, which stays paused.
@@ -71,11 +73,10 @@ func (p *Paused) Capture(how Looking) (*State, error) {
 		func() error { return s.readAreas(was, how.Paths || byPath()) },
 		func() error { return s.check(how.Filters) },
 		s.readTimers,
-		s.ask,
+		func() error {
+			return s.ask(func() error { return errors.Join(s.readLayout(was), s.readLimits(), s.readScheduling(), how.Beside()) })
+		},
 		func() error { how.Asked(); return nil },
-		func() error { return s.readLayout(was) },
-		s.readLimits,
-		s.readScheduling,
 		func() error { return s.readPages(was) },
 	} {
 		err := step()
