@@ -112,7 +112,7 @@ func (t *Twin) spawn(c *Cell, r Rebirth) (p *spawn.Process, err error) {
 		if r.Sent != nil {
 			r.Sent()
 		}
-		err = t.script.AwaitFrom(ready, p)
+		err = errors.Join(t.reapSpare(), t.keepUp(), t.script.AwaitFrom(ready, p))
 	}
 	if err != nil {
 		return nil, errors.Join(err, bury(p))

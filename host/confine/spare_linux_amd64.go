@@ -190,7 +190,11 @@ func (t *Twin) arrived() error {
 		return nil
 	}
 	t.spare.coming = false
-	_, err := t.spare.process.Wait()
+	t.leaving = t.spare.process
+	var err error
+	if !t.leaving.HasEnded() {
+		err = t.reapSpare()
+	}
 	if err == nil {
 		err = t.arrivedChild()
 	}
@@ -212,15 +216,24 @@ func (t *Twin) arrivedChild() error {
 	return t.script.Failure() // of who has ended
 }
 
+// reapSpare waits for a spare that has done its work.
+func (t *Twin) reapSpare() (err error) {
+	if t.leaving != nil {
+		_, err = t.leaving.Wait()
+		t.leaving = nil
+	}
+	return err
+}
+
 // dropSpare ends the spare, if there is one.
 func (t *Twin) dropSpare() error {
 	if t.spare == nil {
-		return nil
+		return t.reapSpare()
 	}
 	err := t.arrived()
 	p := t.spare.process
 	t.spare = nil
-	return errors.Join(err, bury(p))
+	return errors.Join(err, t.reapSpare(), bury(p))
 }
 
 // Compact makes the birth of many children cheaper, for whoever will have them at

@@ -55,6 +55,7 @@ type Twin struct {
 	children int             // how many it has had
 	spare    *spare          // who is the next one, or has it; or nil
 	delta    *twin.Delta     // what it has still to change
+	leaving  *spawn.Process  // a spare that has ended, or nil
 
 	mu sync.Mutex // one child at a time is made
 	// born and child are the one that waits to proceed.
@@ -164,6 +165,9 @@ func (t *Twin) look(kept *twin.Kept) (state *twin.State, err error) {
 func (t *Twin) become(state *twin.State) (err error) {
 	t.mu.Lock() // nobody learns meanwhile
 	defer t.mu.Unlock()
+	if err := t.keepUp(); err != nil {
+		return err
+	}
 	if t.delta, err = t.changes(state); err != nil {
 		return err
 	}
@@ -201,22 +205,29 @@ func (t *Twin) becomeWhole(state *twin.State) (check func() error, err error) {
 	return check, t.run()
 }
 
-// catchUp changes what was noted, in the twin and in its spare. The process has
-// gone on.
+// catchUp changes what was noted, in the spare if there is one: the twin itself has
+// time until it is needed. The process has gone on.
 func (t *Twin) catchUp() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.delta == nil || t.spare == nil {
+		return t.keepUp()
+	}
+	err := t.arrived()
+	if err == nil {
+		err = t.delta.Apply(t.spare.process.Pid())
+	}
+	t.broken = t.broken || err != nil
+	return err
+}
+
+// keepUp changes what was noted in the twin.
+func (t *Twin) keepUp() error {
 	if t.delta == nil {
 		return nil
 	}
-	delta := t.delta
+	err := t.delta.Apply(t.process.Pid())
 	t.delta = nil
-	err := delta.Apply(t.process.Pid())
-	if err == nil && t.spare != nil {
-		if err = t.arrived(); err == nil {
-			err = delta.Apply(t.spare.process.Pid())
-		}
-	}
 	t.broken = t.broken || err != nil
 	return err
 }
@@ -251,6 +262,9 @@ func (t *Twin) newScript() script { return script{t.script.Script, &plan{without
 
 // run has the twin walk the script that was written.
 func (t *Twin) run() error {
+	if err := t.keepUp(); err != nil {
+		return err
+	}
 	t.spoil()
 	return t.script.Run()
 }

@@ -203,7 +203,7 @@ func (s *Shared) AwaitFrom(w Word, p *Process) error {
 		if err := s.failure(); err != nil {
 			return err
 		}
-		if atomic.LoadUint32(w.address) == 0 && p.hasEnded() {
+		if atomic.LoadUint32(w.address) == 0 && p.HasEnded() {
 			return ErrEnded
 		}
 	}
@@ -301,8 +301,8 @@ func (s *Script) JumpLater() Step {
 	return step
 }
 
-// hasEnded looks without waiting, and leaves the process to be waited for.
-func (p *Process) hasEnded() (ended bool) {
+// HasEnded looks without waiting, and leaves the process to be waited for.
+func (p *Process) HasEnded() (ended bool) {
 	err := p.Fd(func(pidfd int) {
 		_, ended, _ = waitid(unix.P_PIDFD, pidfd, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL)
 	})
