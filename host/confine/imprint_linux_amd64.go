@@ -25,8 +25,7 @@ type Imprint struct {
 	kept *twin.Kept // what the processes hold together
 	// keeper is the thread that twins are children of: they end with it.
 	keeper *spawn.Thread
-	ipc    twin.IPC // the cell's
-	from   places   // of the cell, for the next one's files
+	from   places // of the cell, for the next one's files
 }
 
 // Running is a process of a cell, by its number here. Parent is the place of its
@@ -107,40 +106,28 @@ func newImprint(c *Cell, list []Running) (im *Imprint, err error) {
 		}
 		im.Twins = append(im.Twins, t)
 	}
-	if len(im.Twins) > 0 {
-		if im.ipc, err = twin.OpenIPC(im.Twins[0].of); err != nil {
-			return nil, errors.Join(err, im.Close())
-		}
-	}
 	return im, nil
 }
 
-// trace runs a function on a thread that traces, in the cell's ipc namespace.
+// trace runs a function on a thread that traces.
 func (im *Imprint) trace(fn func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() { // this one never ends
-			err = im.keeper.Do(func() error { return im.insideIPC(fn) })
+			err = im.keeper.Do(fn)
 			runtime.UnlockOSThread()
 			return
 		}
-		if err = im.insideIPC(fn); err == nil {
+		if err = fn(); err == nil {
 			runtime.UnlockOSThread()
 		}
-		// A thread of a process may be stuck, or this one in the wrong place: it
-		// ends with this function then, and lets go of all that it traces.
+		// A thread of a process may be stuck: this one ends with this function
+		// then, and lets go of all that it traces.
 	}()
 	<-done
 	return err
-}
-
-func (im *Imprint) insideIPC(fn func() error) error {
-	if err := im.ipc.Enter(); err != nil {
-		return err
-	}
-	return errors.Join(fn(), im.ipc.Leave())
 }
 
 // take stops the processes and does what has to be done meanwhile: first all that
@@ -171,11 +158,6 @@ func (im *Imprint) take(c *Cell, during func() error) (err error) {
 	}
 	if err := im.kept.Check(); err != nil {
 		return err
-	}
-	if im.ipc.Leads() {
-		if err := im.Twins[0].paused.LookForIPC(); err != nil {
-			return err
-		}
 	}
 	for i, t := range im.Twins {
 		take := t.become
@@ -234,7 +216,7 @@ func (im *Imprint) Close() error {
 		errs = append(errs, t.close())
 	}
 	im.keeper.Close()
-	return errors.Join(append(errs, im.kept.Close(), im.ipc.Close(), im.from.close())...)
+	return errors.Join(append(errs, im.kept.Close(), im.from.close())...)
 }
 
 // OpenWrites is Cell.OpenWrites from the cell that the imprint is of.

@@ -31,6 +31,8 @@ type question struct {
 	answer []byte
 	place  int
 	result *int64 // or nil: then it must be 0
+	// optional says that the kernel may not have the call: then there is no answer.
+	optional bool
 }
 
 // room is memory that a process lends while it is asked: for what it is to do, and
@@ -126,8 +128,7 @@ func (s *State) askAtOnce(r *room, beside func() error) error {
 			return err
 		}
 		if s.countQueued() == before {
-			done()
-			return nil
+			return done()
 		}
 		list, beside = s.timerQuestions(), nothing
 	}
@@ -136,7 +137,7 @@ func (s *State) askAtOnce(r *room, beside func() error) error {
 
 // questions are those that need to be asked once, the first thread's last. done
 // takes in the answers.
-func (s *State) questions() (list []question, done func()) {
+func (s *State) questions() (list []question, done func() error) {
 	for _, t := range slices.Backward(s.threads) {
 		list = append(list,
 			question{thread: t, nr: unix.SYS_SIGALTSTACK, args: []uint64{0, 0}, answer: t.altStack[:], place: 1},
@@ -157,7 +158,8 @@ func (s *State) questions() (list []question, done func()) {
 			list = append(list, question{thread: leader, nr: unix.SYS_RT_SIGACTION, args: []uint64{uint64(signal), 0, 0, 8}, answer: actions[signal][:], place: 2})
 		}
 	}
-	return list, func() {
+	objects, refuse := s.sysvQuestions()
+	return append(list, objects...), func() error {
 		s.brk, s.subreaper, s.undumpable = uint64(brk), subreaper != 0, dumpable == 0
 		s.actions = map[int][32]byte{}
 		for signal := range actions {
@@ -165,6 +167,7 @@ func (s *State) questions() (list []question, done func()) {
 				s.actions[signal] = actions[signal]
 			}
 		}
+		return refuse()
 	}
 }
 
@@ -220,6 +223,9 @@ func (s *State) answerOne(r *room, q question) error {
 
 // settle takes the result.
 func (q question) settle(result int64) error {
+	if q.optional && result == -int64(unix.ENOSYS) {
+		return nil
+	}
 	if result < 0 && result > -4096 || q.result == nil && result != 0 {
 		return fmt.Errorf("twin: thread %d, call %d: %w", q.thread.TID, q.nr, syscall.Errno(-result))
 	}
