@@ -216,31 +216,39 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) (*confine.Imprint, error) {
 	last, current := i.imprint.take()
 	if last != nil && only {
-		if err := first.expect(last.Announce); err != nil {
+		how := last.Announce
+		if current {
+			how = last.Expect
+		}
+		if err := first.expect(how); err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 	}
-	if current {
-		i.lastFork = Forked{}
-		if err := first.cell.TakeWrites(ctx, i.cell); err != nil {
-			return nil, errors.Join(err, last.Close())
-		}
-		return last, nil
-	}
-	open := func() (*confine.Writes, error) { return first.cell.OpenWrites(i.cell) }
-	if last != nil {
-		open = func() (*confine.Writes, error) { return last.OpenWrites(first.cell) }
-	}
-	writes, err := open()
+	writes, err := i.openWrites(last, first)
 	if err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
 	defer writes.Close()
+	if current {
+		i.lastFork = Forked{}
+		if err := writes.Take(ctx); err != nil {
+			return nil, errors.Join(err, last.Close())
+		}
+		return last, nil
+	}
 	imprint, err := i.imprintAll(ctx, last, func() error { return writes.Take(ctx) })
 	if err == nil {
 		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
 	}
 	return imprint, err
+}
+
+// openWrites opens where the child's files are brought from and to.
+func (i *instance) openWrites(last *confine.Imprint, child *instance) (*confine.Writes, error) {
+	if last != nil {
+		return last.OpenWrites(child.cell)
+	}
+	return child.cell.OpenWrites(i.cell)
 }
 
 // expect has whoever will be the child's processes come already.

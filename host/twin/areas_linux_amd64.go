@@ -16,7 +16,7 @@ import (
 func (s *State) readAreas(was *State, paths bool) (err error) {
 	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
 	if was != nil && !slices.ContainsFunc(was.areas, wiped) {
-		if s.same, err = s.outlined(was.outline, paths); err != nil {
+		if s.same, err = s.outlined(was.outline); err != nil {
 			return err
 		}
 	}
@@ -24,7 +24,7 @@ func (s *State) readAreas(was *State, paths bool) (err error) {
 		s.outline, s.areas, s.shared, s.private = was.outline, was.areas, was.shared, was.private
 		return nil
 	}
-	if s.outline, err = readOutline(s.PID); err != nil {
+	if s.outline, err = readOutline(s.PID, paths); err != nil {
 		return err
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", s.PID))
@@ -42,11 +42,11 @@ func (s *State) readAreas(was *State, paths bool) (err error) {
 	return err
 }
 
-// outline is what tells the mappings of a process from others.
+// outline is what tells the mappings of a process from others: a text with their
+// paths, or a list without, since paths take longer to read than all the rest.
+// Kernels before 6.11 have no list.
 type outline struct {
 	text []byte
-	// list is the same without the paths, which take longer to read than all the
-	// rest. Kernels before 6.11 have none.
 	list []mapping
 }
 
@@ -64,22 +64,24 @@ const (
 	coveringOrNext = 0x10
 )
 
-func readOutline(pid int) (o outline, err error) {
+func readOutline(pid int, paths bool) (o outline, err error) {
 	path := fmt.Sprintf("/proc/%d/maps", pid)
-	if o.text, err = readProc(path); err != nil {
-		return o, err
+	if !paths {
+		err = eachMapping(path, func(m mapping) bool {
+			o.list = append(o.list, m)
+			return len(o.list) < maxAreas
+		})
 	}
-	err = eachMapping(path, func(m mapping) bool {
-		o.list = append(o.list, m)
-		return len(o.list) < maxAreas
-	})
+	if err == nil && o.list == nil {
+		o.text, err = readProc(path)
+	}
 	return o, err
 }
 
 // outlined says whether the process has the mappings that it had.
-func (s *State) outlined(was outline, paths bool) (bool, error) {
+func (s *State) outlined(was outline) (bool, error) {
 	path := fmt.Sprintf("/proc/%d/maps", s.PID)
-	if paths || was.list == nil {
+	if was.list == nil {
 		text, err := readProc(path)
 		return bytes.Equal(text, was.text), err
 	}
