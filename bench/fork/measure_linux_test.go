@@ -40,7 +40,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if len(r.First) < 8 || len(r.Claim) != 1 || len(r.Crowds) != 4 || r.Crowds[1].Seconds <= 0 || r.Crowds[3].Skipped == "" || len(r.Targets) == 0 {
+	if len(r.First) < 8 || len(r.Claim) != 2 || len(r.Crowds) != 4 || r.Crowds[1].Seconds <= 0 || r.Crowds[3].Skipped == "" || len(r.Targets) == 0 {
 		t.Errorf("%+v", r)
 	}
 }

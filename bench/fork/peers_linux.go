@@ -39,6 +39,20 @@ func (p *program) ask(ctx context.Context) error {
 	return within(ctx, func() { p.cmd.Process.Kill() }, func() error { return exchange(p.in, p.out) })
 }
 
+// forkWaiting has a program of waitingProgram make a child that waits.
+func (p *program) forkWaiting(ctx context.Context) error {
+	return within(ctx, func() { p.cmd.Process.Kill() }, func() error {
+		if _, err := io.WriteString(p.in, "f\n"); err != nil {
+			return err
+		}
+		line, err := p.out.ReadString('\n')
+		if err == nil && line != waiting+"\n" {
+			err = fmt.Errorf("the child says %q", line)
+		}
+		return err
+	})
+}
+
 // end closes the program's input, upon which it ends.
 func (p *program) end() error {
 	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {

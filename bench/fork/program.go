@@ -31,6 +31,23 @@ console.log('primed');
 rl.on('line', (line) => { console.log('0 ' + line.trim()); });
 `
 
+// waiting is the word with which a child says that it waits.
+const waiting = "waiting"
+
+// waitingProgram forks itself for every two bytes; the child waits for a line,
+// answers that and ends.
+const waitingProgram = modules + `
+import os, sys
+data = ()
+while os.read(0, 2):
+    pid = os.fork()
+    if pid == 0:
+        print("waiting", flush=True)
+        print(len(data), sys.stdin.readline().strip(), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+`
+
 // zygote forks itself for every line; the child answers and ends.
 const zygoteProgram = modules + `
 import os, sys

@@ -80,6 +80,7 @@ const (
 	rowRestore   = "restore by %s, python3 with 20 modules"
 	rowCriu      = "restore by CRIU, the same, no sandbox"
 	rowClaim     = "claim from a pool, python3 with 20 modules"
+	rowWaiting   = "line to one forked by os.fork, no sandbox"
 )
 
 // sample is one measured start.
