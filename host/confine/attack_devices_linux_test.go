@@ -15,6 +15,7 @@ func deviceTrials(facts) []trial {
 		{"make /dev/mem", func() error { return makesNode(unix.S_IFCHR, unix.Mkdev(1, 1)) }, nil},
 		{"make a disk", func() error { return makesNode(unix.S_IFBLK, unix.Mkdev(254, 0)) }, nil},
 		{"make a whiteout", func() error { return makesNode(unix.S_IFCHR, 0) }, nil},
+		{"make a whiteout by renaming", leavesWhiteout, nil},
 		{"make a file in /dev", func() error { return made("/dev/x") }, nil},
 		// To the mode that they have: an attack that succeeds must not hurt the host.
 		{"change /dev/null", func() error { return os.Chmod("/dev/null", 0o666) }, nil},
@@ -63,6 +64,17 @@ func otherTerminals() error {
 // would hide whether ours hold.
 func makesNode(kind uint32, device uint64) error {
 	return unix.Mknod("/dev/shm/node", kind|0o666, int(device))
+}
+
+// leavesWhiteout renames a file such that the kernel leaves the node of a whiteout.
+func leavesWhiteout() error {
+	const from, to = "/dev/shm/from", "/dev/shm/to"
+	if err := os.WriteFile(from, nil, 0o600); err != nil {
+		return err
+	}
+	defer os.Remove(from)
+	defer os.Remove(to)
+	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_WHITEOUT)
 }
 
 func typesIntoTerminal() error {

@@ -3,6 +3,7 @@ package confine
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,7 +24,8 @@ func TestEscapeNoticesWeakCells(t *testing.T) {
 		{"capabilities left: new ones", []string{partCapabilities}, nil, "privileges", "have another NoNewPrivs"},
 		{"nothing covered", []string{partMasks}, nil, "proc", "read interrupts"},
 		{"nothing covered: directories", []string{partMasks}, nil, "proc", "list fs"},
-		{"no landlock", []string{partLandlock}, nil, "devices", "make a whiteout"},
+		{"no landlock and no filter", []string{partLandlock, partFilter}, nil, "devices", "make a whiteout"},
+		{"no landlock and no filter: by renaming", []string{partLandlock, partFilter}, nil, "devices", "make a whiteout by renaming"},
 		{"no resource limits", []string{partRlimits}, nil, "privileges", "raise a hard limit"},
 		{"the host's network", nil, func(_ *scene, c *Config) { c.HostNetwork = true }, "network", "the host's loopback"},
 		{"the host's files", nil, showSecret, "files", "by its path"},
@@ -44,6 +46,27 @@ func TestEscapeNoticesWeakCells(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestEscapeByDevicesHasTwoWalls takes away one of the two that stand against the
+// making of device nodes: hosts without landlock have only the other.
+func TestEscapeByDevicesHasTwoWalls(t *testing.T) {
+	for _, without := range []string{partLandlock, partFilter} {
+		t.Run("without "+without, func(t *testing.T) {
+			s := newScene(t, without)
+			if without == partFilter && s.host.landlock < landlockLeastABI {
+				t.Skip("this kernel has no landlock, so that the filter is the only wall")
+			}
+			cell := s.boot(t, func(*Config) {})
+			for trial, got := range s.answers(t, cell, "devices", who{"user", UserID}, s.facts) {
+				// Landlock does not see the node that a rename leaves.
+				unseen := without == partFilter && trial == "make a whiteout by renaming"
+				if got.Passed && strings.HasPrefix(trial, "make a") && !unseen {
+					t.Errorf("the attack %q passed", trial)
+				}
+			}
+		})
 	}
 }
 

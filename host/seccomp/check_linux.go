@@ -16,7 +16,9 @@ const (
 	query           = 0xffffffff
 )
 
-var checks = []check{
+// checks are those of every architecture, and archChecks of the older forms that
+// one of them still has.
+var checks = append([]check{
 	{unix.SYS_CLONE, "without new namespaces: " + names, func(a *assembler) {
 		a.loadArg(0)
 		a.ifAnyBit(newNamespaces, eperm)
@@ -48,6 +50,42 @@ var checks = []check{
 		}
 		a.ret(eperm)
 	}},
+	{unix.SYS_PRCTL, "not what a process puts itself under that a fork could not see on every kernel (user dispatch of system calls, " +
+		"no memory both written and executed): EINVAL, as where there is no such thing", func(a *assembler) {
+		a.loadArg(0)
+		a.ifEqual(unix.PR_SET_SYSCALL_USER_DISPATCH, einval)
+		a.ifEqual(unix.PR_SET_MDWE, einval)
+		a.ret(allow)
+	}},
+	{unix.SYS_MADVISE, noGuards, func(a *assembler) { a.guardAdvice(2) }},
+	{unix.SYS_PROCESS_MADVISE, noGuards, func(a *assembler) { a.guardAdvice(3) }},
+	{unix.SYS_MKNODAT, noDevices, func(a *assembler) { a.deviceMode(2) }},
+	{unix.SYS_RENAMEAT2, "without leaving a whiteout, which is a device node", func(a *assembler) {
+		a.loadArg(4)
+		a.ifAnyBit(unix.RENAME_WHITEOUT, eperm)
+		a.ret(allow)
+	}},
+}, archChecks...)
+
+const noGuards = "no guard pages, which some kernels do not tell from pages that were swapped out, so that a fork could not have them: " +
+	"EINVAL, as before Linux 6.13"
+
+// guardAdvice refuses one advice.
+func (a *assembler) guardAdvice(arg int) {
+	const install = 102 // MADV_GUARD_INSTALL
+	a.loadArg(arg)
+	a.ifEqual(install, einval)
+	a.ret(allow)
+}
+
+const noDevices = "files, pipes and sockets: the kernel lets anybody make the node of a whiteout, and landlock, which would not, is not everywhere"
+
+// deviceMode refuses to make what is a device by the mode in an argument.
+func (a *assembler) deviceMode(arg int) {
+	const reserved = unix.S_IFCHR // the bit that S_IFCHR and S_IFBLK have, and S_IFLNK, which nobody makes this way
+	a.loadArg(arg)
+	a.ifAnyBit(reserved, eperm)
+	a.ret(allow)
 }
 
 const tiocLinux = 0x541c
