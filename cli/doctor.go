@@ -1,15 +1,60 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"aether/guest"
 	"aether/host/kernel"
+	"aether/sandbox"
 )
 
-func doctorCommand() *cobra.Command { return doctorWith(kernel.Survey) }
+func doctorCommand(drivers []sandbox.Driver) *cobra.Command {
+	return doctorWith(func(ctx context.Context) []kernel.Facility {
+		return append(kernel.Survey(ctx), tryRun(ctx, drivers))
+	})
+}
+
+// builtIn is the engine whose ability to run decides doctor's verdict.
+const builtIn = "cell"
+
+// tryRun does what `aether run` does, to the first byte of a command's output:
+// that every facility is there does not say that they work together.
+func tryRun(ctx context.Context, drivers []sandbox.Driver) kernel.Facility {
+	f := kernel.Facility{Name: "run", Required: true, Detail: "a command ran in a sandbox, and its output arrived",
+		Cost: "no command runs in the built-in engine"}
+	driver, err := namedDriver(drivers, builtIn)
+	if err == nil {
+		err = sayWord(ctx, driver)
+	}
+	return kernel.Judge(f, err)
+}
+
+// sayWord has a command of a new sandbox say something.
+func sayWord(ctx context.Context, driver sandbox.Driver) (err error) {
+	instance, err := driver.Create(ctx, sandbox.Spec{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx))) }()
+	const word = "aether"
+	var said bytes.Buffer
+	client := guest.ClientFor(instance, guest.ClientOptions{})
+	running, err := client.Start(ctx, guest.Cmd{Path: "sh", Args: []string{"-c", "echo " + word}, Stdout: &said})
+	if err != nil {
+		return err
+	}
+	status, err := running.Wait()
+	if err == nil && (status.Code != 0 || strings.TrimSpace(said.String()) != word) {
+		err = fmt.Errorf("the command ended with %d and said %.80q", status.Code, said.String())
+	}
+	return err
+}
 
 // doctorWith takes the survey, so that hosts other than this one can be shown.
 func doctorWith(survey func(context.Context) []kernel.Facility) *cobra.Command {
@@ -17,7 +62,8 @@ func doctorWith(survey func(context.Context) []kernel.Facility) *cobra.Command {
 		Use:   "doctor",
 		Short: "Explain what this host offers to sandboxes, and what its gaps cost",
 		Long: "Try everything that sandboxes can use on this host, as this user: namespaces, control\n" +
-			"groups, filters, virtualization. For each gap, say what it costs and what would mend it.\n" +
+			"groups, filters, virtualization; then run a command in one, as `aether run` does. For each\n" +
+			"gap, say what it costs and what would mend it.\n" +
 			"The exit status is 0 if the built-in engine can run here, and 1 if it cannot.",
 		Example: `  aether doctor
   aether doctor --json

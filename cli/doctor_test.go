@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"aether/host/kernel"
+	"aether/sandbox"
 )
 
 func someHost(userns kernel.State) func(context.Context) []kernel.Facility {
@@ -101,5 +102,27 @@ func TestDoctorOfThisHost(t *testing.T) {
 func TestDoctorTakesNoArguments(t *testing.T) {
 	if got := doctor(t, someHost(kernel.OK), "please"); got.status != 2 || got.stdout != "" {
 		t.Errorf("status %d, %q", got.status, got.stdout)
+	}
+}
+
+// refusing is a driver that makes nothing.
+type refusing struct {
+	answering
+	err error
+}
+
+func (r refusing) Create(context.Context, sandbox.Spec) (sandbox.Instance, error) { return nil, r.err }
+
+// TestDoctorNoticesThatNothingRuns: everything may be there, and the engine still
+// fail.
+func TestDoctorNoticesThatNothingRuns(t *testing.T) {
+	refused := &sandbox.Error{Class: sandbox.Unavailable, Reason: "a step was refused", Remedy: "another kernel"}
+	engine := refusing{answering{info: sandbox.Info{Name: builtIn}}, refused}
+	got := tryRun(t.Context(), []sandbox.Driver{engine})
+	if got.State != kernel.Missing || !got.Required || got.Detail != "a step was refused" || got.Remedy != "another kernel" {
+		t.Errorf("%+v", got)
+	}
+	if got := tryRun(t.Context(), nil); got.State != kernel.Missing {
+		t.Errorf("without an engine: %+v", got)
 	}
 }

@@ -61,7 +61,7 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(runCommand(drivers), templateCommand(drivers), rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
-		doctorCommand(), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
+		doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
 	return root
 }
 

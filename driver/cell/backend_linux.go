@@ -65,27 +65,6 @@ func (b backend) giveTerminal(c guest.Command) error {
 	return c.TTY.Chown(uid, gid)
 }
 
-// startError says whose fault a command that did not start is.
-func startError(c guest.Command, err error) error {
-	e := &sandbox.Error{Op: "start", Err: err}
-	var failure *spawn.Failure
-	switch {
-	case !errors.As(err, &failure):
-		return err
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
-		e.Class, e.Reason = sandbox.NotFound, fmt.Sprintf("%s or what it needs does not exist", c.Path)
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EPERM):
-		e.Class, e.Reason = sandbox.Denied, c.Path+" cannot be executed"
-	case errors.Is(err, syscall.E2BIG):
-		e.Class, e.Field, e.Reason = sandbox.Invalid, "args", "the arguments and the environment are too large together"
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
-		e.Class, e.Reason = sandbox.Exhausted, "the sandbox has reached its limit of processes or memory"
-	default:
-		return err
-	}
-	return e
-}
-
 // Root implements guest.Backend.
 func (b backend) Root() (*os.File, error) { return b.cell.Root() }
 

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"aether/guest"
@@ -16,8 +16,6 @@ import (
 	"aether/host/confine"
 	"aether/image"
 	"aether/sandbox"
-
-	"syscall"
 )
 
 const (
@@ -238,26 +236,4 @@ func joinRemoval(ctx context.Context, group *cgroup.Group, err error) error {
 		return errors.Join(err, removal)
 	}
 	return err
-}
-
-// unavailable explains why the kernel refused to make a cell.
-func unavailable(err error) error {
-	e := &sandbox.Error{Class: sandbox.Internal, Err: err}
-	switch {
-	case sandbox.ClassOf(err) != sandbox.Internal:
-		return err
-	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
-		e.Class, e.Reason = sandbox.Unavailable, "this user may not make the namespaces or mounts of a cell"
-		e.Remedy = "see `aether doctor`; run as root, or allow unprivileged user namespaces"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EUSERS):
-		e.Class, e.Reason, e.Retry = sandbox.Exhausted, "the host's bound on namespaces is reached", true
-		e.Remedy = "raise the sysctls user.max_*_namespaces"
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
-		e.Class, e.Reason, e.Retry = sandbox.Exhausted, "the host has no room for more processes", true
-	case errors.Is(err, os.ErrNotExist):
-		e.Reason = "a part of the image went away"
-	default:
-		return err
-	}
-	return e
 }

@@ -3,17 +3,20 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 
+	"aether/guest"
 	"aether/host/cgroup"
 	"aether/host/confine"
 	"aether/sandbox"
 )
 
-// Probe implements sandbox.Driver. It makes a cell and ends it: nothing else
-// tells for sure whether the host allows one.
+// Probe implements sandbox.Driver. It makes a cell, has a process enter it as a
+// command does, and ends it: nothing else tells for sure whether the host allows
+// that.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	report := sandbox.Report{Version: kernelVersion()}
 	gaps, err := try()
@@ -30,7 +33,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	return report
 }
 
-// try makes a cell of nothing but mount points, in a directory of its own.
+// try makes a cell of nothing but mount points, in a directory and a group of its
+// own, and enters it.
 func try() (gaps []sandbox.Gap, err error) {
 	dir, err := os.MkdirTemp("", "aether-probe-")
 	if err != nil {
@@ -54,13 +58,49 @@ func try() (gaps []sandbox.Gap, err error) {
 		return nil, unavailable(err)
 	}
 	defer base.Close()
-	cell, err := base.Boot(confine.Config{Hostname: "probe", Upper: sandbox.MinDisk, Group: cgroup.Attach{Into: -1}})
-	if err != nil {
-		return nil, unavailable(err)
+	err = inGroup(filepath.Join(dir, "run"), func(group cgroup.Attach) error { return bootAndEnter(base, group) })
+	return host.Gaps(), err
+}
+
+// inGroup runs fn with a way into a group of its own, if this user can have one.
+func inGroup(runDir string, fn func(cgroup.Attach) error) (err error) {
+	groups, err := newGroups(runDir)
+	if err != nil && sandbox.ClassOf(err) != sandbox.Unavailable {
+		return err
 	}
-	err = cell.Kill()
-	_, waitErr := cell.Wait()
-	return host.Gaps(), errors.Join(err, waitErr)
+	defer func() { err = errors.Join(err, groups.close(context.Background())) }()
+	group, attach, err := groups.make()
+	if err != nil {
+		return err
+	}
+	return joinRemoval(context.Background(), group, fn(attach))
+}
+
+func bootAndEnter(base *confine.Base, group cgroup.Attach) error {
+	cell, err := base.Boot(confine.Config{Hostname: "probe", Upper: sandbox.MinDisk, Group: group})
+	if err != nil {
+		return unavailable(err)
+	}
+	err = enter(cell, group)
+	killed := cell.Kill()
+	_, waited := cell.Wait()
+	return errors.Join(err, killed, waited)
+}
+
+// enter takes every step that a command takes, up to its program: there is none in
+// a cell of mount points, and that this alone is missing is what is wanted.
+func enter(cell *confine.Cell, group cgroup.Attach) error {
+	const nothing = "/aether-probe"
+	_, _, err := cell.Exec(confine.Command{Path: nothing, Args: []string{nothing}, Dir: "/",
+		UID: confine.UserID, GID: confine.UserID, Group: group})
+	var fault *confine.Fault
+	if errors.As(err, &fault) && fault.Part == confine.ExecutePart && errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	if err == nil {
+		return fmt.Errorf("cell: probe: %s was executed, which does not exist", nothing)
+	}
+	return startError(guest.Command{Path: nothing, Dir: "/"}, err)
 }
 
 // limitGaps says which limits this user cannot have here.

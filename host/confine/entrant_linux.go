@@ -141,7 +141,7 @@ func (e *entrant) exec(command Command, null *os.File) (p *spawn.Process, inside
 	}
 	p, err = e.started.Await()
 	inside, born = int(number.Result()), e.started.Born()
-	err = errors.Join(err, e.started.Done(), e.socket.Close())
+	err = errors.Join(e.script.locate(err), e.started.Done(), e.socket.Close())
 	return p, inside, born, err
 }
 
@@ -150,6 +150,7 @@ func (e *entrant) finish(command Command) (inside spawn.Step) {
 	s := e.script
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
+	s.part(partDirectory)
 	s.chdir(command.Dir)
 	s.part(partBorn)
 	branch := s.BranchFiltered()

@@ -68,17 +68,20 @@ func (c *Cell) execAnew(command Command) (p *spawn.Process, inside int, err erro
 	if err != nil {
 		return nil, 0, err
 	}
-	gone := c.init.Fd(func(pidfd int) {
-		p, inside, err = c.exec(s, pidfd, command)
+	tried := false
+	err = c.withTarget(command.Group, func(t target) (err error) {
+		tried = true
+		p, inside, err = c.exec(s, t, command)
+		return err
 	})
-	if gone != nil {
-		return nil, 0, errors.Join(gone, s.Free())
+	if !tried {
+		err = errors.Join(err, s.Free())
 	}
 	return p, inside, err
 }
 
-func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, error) {
-	inside, err := s.enter(c, pidfd, command)
+func (c *Cell) exec(s script, t target, command Command) (*spawn.Process, int, error) {
+	inside, err := s.enter(c, t, command)
 	if err != nil {
 		return nil, 0, errors.Join(err, s.Free())
 	}
@@ -92,7 +95,7 @@ func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, 
 	}
 	p, err := started.Await()
 	number := int(inside.Result())
-	return p, number, errors.Join(err, started.Done())
+	return p, number, errors.Join(s.locate(err), started.Done())
 }
 
 // enter appends everything from a fresh child of this program to the command,
@@ -101,24 +104,25 @@ func (c *Cell) exec(s script, pidfd int, command Command) (*spawn.Process, int, 
 // That child joins the cell's namespaces while nobody in the cell can see it,
 // for a pid namespace is joined by one's children only. Its child is born in the
 // cell, drops what is left, and executes.
-func (s script) enter(c *Cell, pidfd int, command Command) (inside spawn.Step, err error) {
+func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, err error) {
 	h := c.host
 	s.stdio(h, command)
 	s.part(partEnter)
 	// Inside, others see a process whose memory is still this program's.
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
-	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
+	s.enterNamespaces(t)
 	s.Call(unix.SYS_UMASK, 0o022)
 	s.rlimits(c.config.Processes)
 	s.emptyBounds()
 	s.part(partBorn)
 	// It takes the host's root to be born in a cgroup, so the identity is later.
-	branch := s.Branch(command.Group.Into)
+	branch := s.Branch(t.group.Into)
 	s.Exit()
 	s.Land(branch)
-	s.join(command.Group)
+	s.enterGroups(t)
 	inside = s.session(command)
 	s.drop(commandCredentials(h, command))
+	s.part(partDirectory)
 	s.chdir(command.Dir)
 	s.landlock(h.landlock, c.config.HostNetwork, 3)
 	if err := s.filter(); err != nil {

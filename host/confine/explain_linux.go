@@ -21,8 +21,8 @@ func (b *Base) Explain(w io.Writer, config Config, command Command) error {
 		return err
 	}
 	defer s.Free()
-	cell := &Cell{host: b.host, config: config, namespace: joined(config)}
-	if _, err := s.enter(cell, unix.Getpid(), command); err != nil {
+	cell := &Cell{host: b.host, config: config}
+	if _, err := s.enter(cell, target{pidfd: unix.Getpid(), joined: joined(config), group: command.Group, cgroupns: command.Group.Into}, command); err != nil {
 		return err
 	}
 	return s.explain(w, "The command: clone3 by a thread of aether, then")

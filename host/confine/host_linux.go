@@ -177,7 +177,7 @@ func (h *Host) visit(flags uint64, build func(script), fn func(pid int) error) e
 	if err != nil {
 		return err
 	}
-	if err = started.Announced(); err == nil {
+	if err = s.locate(started.Announced()); err == nil {
 		err = fn(started.Pid())
 	}
 	seen.Set()

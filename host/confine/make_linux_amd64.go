@@ -52,15 +52,16 @@ func (c *Cell) Make(m Making) (files []*os.File, err error) {
 	taken := s.Word()
 	var started spawn.Started
 	var count int
-	gone := c.init.Fd(func(pidfd int) {
-		if count, err = s.make(c, pidfd, m, taken); err == nil {
-			err = c.host.on(func(*spawner) (err error) {
-				started, err = s.Start(0, -1)
-				return err
-			})
+	err = c.withTarget(m.Group, func(t target) (err error) {
+		if count, err = s.make(c, t, m, taken); err != nil {
+			return err
 		}
+		return c.host.on(func(*spawner) (err error) {
+			started, err = s.Start(0, -1)
+			return err
+		})
 	})
-	if err = errors.Join(gone, err); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("confine: make: %w", errors.Join(err, s.Free()))
 	}
 	if c.host.Identity.Single {
@@ -104,23 +105,24 @@ func (m Making) take(started spawn.Started, count int, taken spawn.Word) (files 
 
 // make appends everything from a fresh child of this program to the things made.
 // It enters as a command does, and is born again for the same reasons.
-func (s script) make(c *Cell, pidfd int, m Making, taken spawn.Word) (count int, err error) {
+func (s script) make(c *Cell, t target, m Making, taken spawn.Word) (count int, err error) {
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
-	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
+	s.enterNamespaces(t)
 	s.Call(unix.SYS_UMASK, 0)
 	s.rlimits(c.config.Processes)
 	s.emptyBounds()
 	s.part(partBorn)
-	branch := s.Branch(m.Group.Into)
+	branch := s.Branch(t.group.Into)
 	s.Exit()
 	s.Land(branch)
-	s.join(m.Group)
+	s.enterGroups(t)
 	s.part(partFiles)
 	s.inputs(c.host, m.Inputs)
 	s.part(partSession)
 	s.Call(unix.SYS_SETSID)
 	s.drop(credentials{uid: m.UID, gid: m.GID, groups: m.Groups, single: c.host.Identity.Single})
+	s.part(partDirectory)
 	s.chdir(m.Dir)
 	s.landlock(c.host.landlock, c.config.HostNetwork, uintptr(FirstInput+len(m.Inputs)))
 	if err := s.filter(); err != nil {

@@ -7,7 +7,6 @@ import (
 	"path"
 	"strings"
 
-	"aether/host/spawn"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -148,8 +147,9 @@ func (s script) attachMounts(list []openMount) {
 
 // blame finds those who asked for mounts at fault if one cannot be shown.
 func (s script) blame(err error) error {
-	var failure *spawn.Failure
-	if !errors.As(err, &failure) || s.plan.at(failure.Index) != partMounts {
+	err = s.locate(err)
+	var fault *Fault
+	if !errors.As(err, &fault) || fault.Part != partMounts {
 		return err
 	}
 	return &sandbox.Error{Class: sandbox.Invalid, Field: "mounts", Reason: "a target is in no place of the image that can be mounted on", Err: err}

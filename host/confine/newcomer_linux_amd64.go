@@ -21,23 +21,23 @@ type newcomer struct {
 // joins the cell and has a child there, of that number, and ends. flags are
 // further ones of the clone.
 func (s script) come(n newcomer, tid int, flags uint64) {
-	into, count := -1, 1+len(n.group.Files)
+	t := target{pidfd: sentCell, joined: n.cell.namespace, group: cgroup.Attach{Into: -1}, cgroupns: -1}
+	count := 1 + len(n.group.Files)
+	for i := range n.group.Files {
+		t.group.Files = append(t.group.Files, sentGroups+i)
+	}
 	if n.group.Into >= 0 {
-		into = sentGroups + len(n.group.Files)
-		count++
+		t.group.Into, t.cgroupns = sentCell+count, sentCell+count+1
+		count += 2
 	}
 	s.receive(count)
-	s.Call(unix.SYS_SETNS, sentCell, n.cell.namespace)
+	s.enterNamespaces(t)
 	s.emptyBounds()
 	s.part(partBorn)
-	child := s.Clone(spawn.Clone{Flags: flags | unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID, Tids: []int{tid}, Cgroup: into})
+	child := s.Clone(spawn.Clone{Flags: flags | unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID, Tids: []int{tid}, Cgroup: t.group.Into})
 	s.Exit()
 	s.Land(child)
-	groups := cgroup.Attach{Into: -1}
-	for i := range n.group.Files {
-		groups.Files = append(groups.Files, sentGroups+i)
-	}
-	s.join(groups)
+	s.enterGroups(t)
 	s.closeFrom(sentCell)
 	s.part(partSession)
 	s.Call(unix.SYS_SETSID)

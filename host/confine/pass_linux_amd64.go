@@ -55,17 +55,15 @@ func (b *birth) sendAll() error {
 	return b.sendFamily()
 }
 
-// sendCell sends the cell's descriptor and the groups.
+// sendCell sends what is to be joined.
 func (t *Twin) sendCell(n newcomer) error {
-	var err error
-	gone := n.cell.init.Fd(func(pidfd int) {
-		files := append([]int{pidfd}, n.group.Files...)
+	return n.cell.withTarget(n.group, func(cell target) error {
+		files := append([]int{cell.pidfd}, n.group.Files...)
 		if n.group.Into >= 0 {
-			files = append(files, n.group.Into)
+			files = append(files, n.group.Into, cell.cgroupns)
 		}
-		err = t.send(files)
+		return t.send(files)
 	})
-	return errors.Join(gone, err)
 }
 
 // Numbers that the cell's descriptor and those of groups have once received.

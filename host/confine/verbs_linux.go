@@ -51,6 +51,7 @@ const (
 	partLandlock     = "landlock"
 	partFilter       = "system call filter"
 	partMake         = "make things for others"
+	partDirectory    = "working directory"
 	partExecute      = "execute"
 )
 

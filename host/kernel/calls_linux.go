@@ -10,8 +10,8 @@ import (
 func surveyClone(context.Context) Facility {
 	f := Facility{Name: "clone3", Required: true, Detail: "starts processes from system call scripts",
 		Cost:   "sandboxes cannot be started",
-		Remedy: "Linux 5.5 or newer; in a container, a seccomp profile that allows clone3"}
-	return judge(f, try(0, nothing))
+		Remedy: ContainerRemedy + "; otherwise Linux " + Least + " or newer"}
+	return Judge(f, try(0, nothing))
 }
 
 func surveyOpenat2(context.Context) Facility {
@@ -22,7 +22,7 @@ func surveyOpenat2(context.Context) Facility {
 	if err == nil {
 		err = unix.Close(fd)
 	}
-	return judge(f, os.NewSyscallError("openat2", err))
+	return Judge(f, os.NewSyscallError("openat2", err))
 }
 
 func surveyPidfd(context.Context) Facility {
@@ -32,5 +32,5 @@ func surveyPidfd(context.Context) Facility {
 	if err == nil {
 		err = unix.Close(fd)
 	}
-	return judge(f, os.NewSyscallError("pidfd_open", err))
+	return Judge(f, os.NewSyscallError("pidfd_open", err))
 }

@@ -16,7 +16,7 @@ func surveyGroups(context.Context) Facility {
 	f := Facility{Name: "cgroups", Cost: "a sandbox that is given such a limit is refused"}
 	h, err := cgroup.Detect()
 	if err != nil {
-		return judge(f, err)
+		return Judge(f, err)
 	}
 	var lack []string
 	for _, c := range []cgroup.Controller{cgroup.Memory, cgroup.Pids, cgroup.CPU} {
@@ -28,7 +28,7 @@ func surveyGroups(context.Context) Facility {
 	}
 	switch f.Detail = fmt.Sprintf("%s, limits on %v", h.Layout, h.Holds()); {
 	case len(lack) == 0:
-		return judge(f, nil)
+		return Judge(f, nil)
 	case h.Holds() == 0:
 		f.State, f.Detail = Missing, fmt.Sprintf("%s: %s", h.Layout, strings.TrimPrefix(lack[0], "no limit on memory: "))
 	default:
@@ -40,7 +40,7 @@ func surveyGroups(context.Context) Facility {
 func surveyGroupKill(ctx context.Context) Facility {
 	f := Facility{Name: "cgroup.kill", Detail: "a process is born into its group, and the group is killed at once",
 		Cost: "groups are entered by a slower way, and killed process by process", Remedy: "mount cgroup2, on Linux 5.14 or newer"}
-	return judge(f, withGroup(ctx, bornAndKilled))
+	return Judge(f, withGroup(ctx, bornAndKilled))
 }
 
 // withGroup makes a group for the time of one call.

@@ -58,7 +58,7 @@ func noKVM(reason, remedy string, err error) error {
 
 func surveyKVM(ctx context.Context) Facility {
 	f := Facility{Name: "kvm", Detail: kvmDetail, Cost: "no sandboxes with a hardware boundary"}
-	f = judge(f, KVM(ctx))
+	f = Judge(f, KVM(ctx))
 	if _, err := os.Stat("/dev/kvm"); err == nil && f.State == Missing {
 		f.State = Limited
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,7 @@ import (
 func surveyMounts(context.Context) Facility {
 	f := Facility{Name: "mount calls", Required: true, Detail: "open_tree, mount_setattr, move_mount",
 		Cost: "host directories cannot be shown read-only without races", Remedy: "Linux 5.12 or newer"}
-	return judge(f, try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, readOnlyCopy))
+	return Judge(f, try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, readOnlyCopy))
 }
 
 // readOnlyCopy puts a read-only picture of /usr on a new tmpfs. The tree has the
@@ -43,7 +44,7 @@ func surveyOverlay(context.Context) Facility {
 		f.Cost = "ordinary users have no writable layer over a shared image"
 		return f
 	}
-	return judge(f, err)
+	return Judge(f, err)
 }
 
 // overlay mounts one whose writes stay in memory, as a sandbox's root is.
@@ -57,10 +58,51 @@ func overlay(s *spawn.Script) {
 	mount(s, "overlay", dir+"/root", "overlay", 0, "lowerdir=/usr,upperdir="+dir+"/upper,workdir="+dir+"/work")
 }
 
+// OverlayTmpfile says whether an overlay makes files without a name (O_TMPFILE),
+// as it does from Linux 6.10 on.
+var OverlayTmpfile = sync.OnceValue(func() bool {
+	return tryMounted(func(s *spawn.Script) {
+		overlay(s)
+		s.Call(unix.SYS_OPENAT, at(unix.AT_FDCWD), s.String(os.TempDir()+"/root"), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	}) == nil
+})
+
+// TmpfsUserAttributes says whether files in memory have attributes of users, as
+// they do from Linux 6.6 on. Without them an overlay that writes to memory cannot
+// say that a directory hides the one below it.
+var TmpfsUserAttributes = sync.OnceValue(func() bool {
+	return tryMounted(func(s *spawn.Script) {
+		private(s)
+		mount(s, "none", os.TempDir(), "tmpfs", 0, "")
+		s.Call(unix.SYS_SETXATTR, s.String(os.TempDir()), s.String("user.overlay.opaque"), s.String("y"), 1, 0)
+	}) == nil
+})
+
+// tryMounted tries something with mounts as a cell makes them: in a user namespace
+// or, where there are none, as root.
+func tryMounted(calls func(*spawn.Script)) error {
+	err := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, calls)
+	if err != nil && os.Geteuid() == 0 {
+		return try(unix.CLONE_NEWNS, calls)
+	}
+	return err
+}
+
+func surveyMemoryFiles(context.Context) Facility {
+	f := Facility{Name: "tmpfs attributes", State: OK, Detail: "directories of an image can be removed and replaced"}
+	if !TmpfsUserAttributes() {
+		f.State, f.Detail = Limited, "files in memory have no attributes of users"
+		f.Cost = "in sandboxes that write to memory no directory of the image can be removed that has something in it, and none be made " +
+			"where the image has something else (EIO)"
+		f.Remedy = "Linux 6.6 or newer, or aether run --on-disk"
+	}
+	return f
+}
+
 func surveyIDMap(context.Context) Facility {
 	f := Facility{Name: "id-mapped mounts", Detail: "work on the root file system",
 		Cost: "shared files show the host's owners, and an image's layers cannot be shared between users", Remedy: "run as root on Linux 5.12 or newer"}
-	return judge(f, idMap())
+	return Judge(f, idMap())
 }
 
 // idMap shows / with other owners, on a mount that is attached nowhere.

@@ -30,6 +30,11 @@ var usernsSettings = []struct{ name, forbids, remedy string }{
 		"as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile that lets aether have userns"},
 }
 
+// ContainerRemedy is what lets sandboxes be made inside a container: the profiles of
+// container runtimes forbid namespaces and mounts, and cover parts of /proc, without
+// all of which the kernel lets no user namespace have a /proc of its own.
+const ContainerRemedy = "in a container: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined ..."
+
 func usernsRemedy(err error) string {
 	for _, setting := range usernsSettings {
 		value, readErr := os.ReadFile("/proc/sys/" + setting.name)
@@ -40,13 +45,13 @@ func usernsRemedy(err error) string {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EUSERS) {
 		return "too many are in use or too deep inside each other: raise user.max_user_namespaces"
 	}
-	return "in a container, run it with --privileged, or with a seccomp profile that allows clone3 and mount"
+	return ContainerRemedy
 }
 
 func surveyUserns(context.Context) Facility {
 	f := Facility{Name: "user namespaces", Required: true, Detail: "usable by this user",
 		Cost: "root inside a sandbox cannot be kept apart from root outside"}
-	return judge(f, Userns())
+	return Judge(f, Userns())
 }
 
 var namespaces = []struct {

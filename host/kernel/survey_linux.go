@@ -11,7 +11,7 @@ import (
 // checks are in the order in which people read them: what carries the built-in
 // engine first, what only strengthens it later.
 var checks = []func(context.Context) Facility{
-	surveyClone, surveyUserns, surveyNamespaces, surveyMounts, surveyOverlay, surveySeccomp,
+	surveyRelease, surveyClone, surveyUserns, surveyNamespaces, surveyMounts, surveyOverlay, surveyMemoryFiles, surveySeccomp,
 	surveyGroups, surveyGroupKill, surveyLandlock, surveyOpenat2, surveyPidfd, surveyIDMap, surveyKVM,
 }
 
@@ -27,10 +27,10 @@ func Survey(ctx context.Context) []Facility {
 	return found
 }
 
-// judge fills in the state of a facility that is there or not: f.Detail says
+// Judge fills in the state of a facility that is there or not: f.Detail says
 // what it is if err is nil, err why it is not otherwise. A typed error brings a
 // better remedy than the usual one.
-func judge(f Facility, err error) Facility {
+func Judge(f Facility, err error) Facility {
 	if err == nil {
 		f.State, f.Cost, f.Remedy = OK, "", ""
 		return f

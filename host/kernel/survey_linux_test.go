@@ -159,3 +159,16 @@ func TestKVMSaysWhyNot(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 }
+
+// TestOldKernelsAreNamed: a kernel that nobody tests on is no reason not to try.
+func TestOldKernelsAreNamed(t *testing.T) {
+	for release, want := range map[string]State{
+		"6.1.0-50-cloud-amd64": OK, "6.18.44": OK, "7.0.1": OK, "10.2-rc1": OK,
+		"6.0.19": Limited, "5.15.0-91-generic": Limited, "4.19.0-gvisor": Limited, "none": Limited,
+	} {
+		got := judgeRelease(release)
+		if got.State != want || (got.Remedy == "") != (want == OK) || got.Required {
+			t.Errorf("%s: %+v", release, got)
+		}
+	}
+}
