@@ -79,6 +79,10 @@ os.eventfd_write(e, 1)
 return os.eventfd_read(e)`, "42"},
 	{"eventfd semaphore", `e = os.eventfd(3, os.EFD_NONBLOCK | os.EFD_SEMAPHORE)`, `
 return os.eventfd_read(e), os.eventfd_read(e), os.eventfd_read(e)`, "(1, 1, 1)"},
+	{"barriers on all processors (membarrier)", `
+register = lambda: call(libc.syscall(324, 1 << 4, 0, 0))
+register()`, `
+return libc.syscall(324, 1 << 3, 0, 0)`, "0"},
 	{"epoll", `
 p = select.epoll(); e = os.eventfd(1)
 p.register(e, select.EPOLLIN)`, `return [(fd == e, ev) for fd, ev in p.poll(2)]`, "[(True, 1)]"},
@@ -358,6 +362,10 @@ return a[:] == b"h" * (8 << 20)`, "True"},
 	{"no io_uring", `p = ctypes.create_string_buffer(256)`, `
 return libc.syscall(425, 8, p), ctypes.get_errno()`, "(-1, 1)"},
 	{"no landlock of its own", ``, `return libc.syscall(444, None, 0, 1), ctypes.get_errno()`, "(-1, 38)"},
+	{"no guard pages, no dispatch, no MDWE", `
+m = mmap.mmap(-1, 4096); at = ctypes.addressof(ctypes.c_char.from_buffer(m))`, `
+refused = [libc.madvise(ctypes.c_void_p(at), 4096, 102), libc.prctl(59, 1, 0, 0, 0), libc.prctl(65, 1, 0, 0, 0)]
+return refused, ctypes.get_errno()`, "([-1, -1, -1], 22)"},
 	{"memory shared with a child of its own", `
 a = mmap.mmap(-1, 4096); r, w = os.pipe(); back, done = os.pipe()
 if os.fork() == 0:

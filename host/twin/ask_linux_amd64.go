@@ -31,8 +31,9 @@ type question struct {
 	answer []byte
 	place  int
 	result *int64 // or nil: then it must be 0
-	// optional says that the kernel may not have the call: then there is no answer.
-	optional bool
+	// absent is what a kernel answers that does not have the call, or 0 if all do.
+	// Then result stays as it is.
+	absent syscall.Errno
 }
 
 // room is memory that a process lends while it is asked: for what it is to do, and
@@ -147,11 +148,13 @@ func (s *State) questions() (list []question, done func() error) {
 	var (
 		brk, dumpable int64
 		subreaper     int32
+		barriers      int64 = allBarriers
 	)
 	list = append(list,
 		question{thread: leader, nr: unix.SYS_BRK, args: []uint64{0}, result: &brk},
 		question{thread: leader, nr: unix.SYS_PRCTL, args: []uint64{unix.PR_GET_DUMPABLE}, result: &dumpable},
-		question{thread: leader, nr: unix.SYS_PRCTL, args: []uint64{unix.PR_GET_CHILD_SUBREAPER, 0}, answer: memoryOf(&subreaper), place: 1})
+		question{thread: leader, nr: unix.SYS_PRCTL, args: []uint64{unix.PR_GET_CHILD_SUBREAPER, 0}, answer: memoryOf(&subreaper), place: 1},
+		question{thread: leader, nr: unix.SYS_MEMBARRIER, args: []uint64{barrierRegistrations, 0, 0}, result: &barriers, absent: unix.EINVAL})
 	var actions [65][32]byte
 	for signal := range actions {
 		if s.treats(signal) {
@@ -160,7 +163,7 @@ func (s *State) questions() (list []question, done func() error) {
 	}
 	objects, refuse := s.sysvQuestions()
 	return append(list, objects...), func() error {
-		s.brk, s.subreaper, s.undumpable = uint64(brk), subreaper != 0, dumpable == 0
+		s.brk, s.subreaper, s.undumpable, s.barriers = uint64(brk), subreaper != 0, dumpable == 0, barriers&allBarriers
 		s.actions = map[int][32]byte{}
 		for signal := range actions {
 			if s.treats(signal) {
@@ -223,7 +226,7 @@ func (s *State) answerOne(r *room, q question) error {
 
 // settle takes the result.
 func (q question) settle(result int64) error {
-	if q.optional && result == -int64(unix.ENOSYS) {
+	if q.absent != 0 && result == -int64(q.absent) {
 		return nil
 	}
 	if result < 0 && result > -4096 || q.result == nil && result != 0 {

@@ -112,6 +112,7 @@ func (b builder) change(was *State) []transfer {
 		b.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_DONTNEED)
 	}
 	wanted := merged(both(s.written, same), minus(s.own, same))
+	b.registerBarriers(was)
 	plan := b.plan(was, same, wanted)
 	b.mapAreas(plan)
 	transfers := b.copy(wanted)

@@ -54,6 +54,8 @@ type Descriptor struct {
 	Locks     []Lock     // that are held through it
 	Sock      *Sock      // of a socket
 	Content   *Content   // of memory, or of a file that was removed
+
+	semaphoreTold bool // the kernel says whether an eventfd is one
 }
 
 const closeOnExec = 0o2000000
@@ -125,7 +127,7 @@ func (d *Descriptor) parseLine(line string) (err error) {
 	case "eventfd-count":
 		d.Count = number(16)
 	case "eventfd-semaphore":
-		d.Semaphore = number(10) == 1
+		d.Semaphore, d.semaphoreTold = number(10) == 1, true
 	case "sigmask":
 		d.Mask = number(16)
 	case "clockid":

@@ -53,7 +53,7 @@ func (b *Batch) Size() (steps, bytes int) {
 	const perSocket = 64
 	for _, c := range b.contents {
 		steps += c.steps()
-		bytes += 512 + 16*c.pieces()
+		bytes += c.bytes()
 	}
 	for _, p := range b.paths {
 		steps++
@@ -87,7 +87,7 @@ func (b *Batch) Write(s *spawn.Script, inputs int) (*Made, error) {
 		b.copies = append(b.copies, c.remake(s, uintptr(inputs+i), w.at(w.made.Contents[c]))...)
 	}
 	for _, p := range b.paths {
-		s.Call(unix.SYS_OPENAT, ^uintptr(99), s.String(p.path), uintptr(p.flags|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK), 0)
+		s.Call(unix.SYS_OPENAT, here, s.String(p.path), uintptr(p.flags|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK), 0)
 		w.made.Paths = append(w.made.Paths, w.next())
 	}
 	return w.made, w.sockets()
@@ -154,12 +154,12 @@ func (w *batchWriter) alone(s *Sock) {
 	w.options(s)
 	if s.Bound() {
 		if path := s.Path(); path != "" {
-			w.Call(unix.SYS_UNLINKAT, ^uintptr(99), w.String(path), 0).MayFail()
+			w.Call(unix.SYS_UNLINKAT, here, w.String(path), 0).MayFail()
 		}
 		address, size := w.address(s.local)
 		w.Call(unix.SYS_BIND, w.of(s), address, size)
 		if path := s.Path(); path != "" && s.mode != 0 {
-			w.Call(unix.SYS_FCHMODAT, ^uintptr(99), w.String(path), uintptr(s.mode))
+			w.Call(unix.SYS_FCHMODAT, here, w.String(path), uintptr(s.mode))
 		}
 	}
 	switch {

@@ -1,12 +1,15 @@
 package twin
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
+	"unsafe"
 
+	"aether/host/kernel"
 	"aether/host/spawn"
 
 	"golang.org/x/sys/unix"
@@ -153,7 +156,10 @@ func copyRuns(to, from *os.File, runs []run, size int64) error {
 }
 
 // steps is how many remake takes at most.
-func (c *Content) steps() int { return 8 + 2*c.pieces() }
+func (c *Content) steps() int { return 12 + 2*c.pieces() }
+
+// bytes is how much memory remake takes at most.
+func (c *Content) bytes() int { return 1024 + 4*len(c.Dir) + 16*c.pieces() }
 
 // piece is how much one step copies.
 const piece = 1 << 30
@@ -165,13 +171,30 @@ func (c *Content) pieces() (n int) {
 	return n
 }
 
+// makeNameless appends the making of a file without a name in the directory.
+func (c *Content) makeNameless(s *spawn.Script) {
+	if kernel.OverlayTmpfile() {
+		s.Call(unix.SYS_OPENAT, here, s.String(c.Dir), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		return
+	}
+	// It has a name for a moment in which nobody runs who could see it. That the
+	// directory was changed is undone where the user may.
+	const timesOfStat = 72 // st_atim, followed by st_mtim, as utimensat takes them
+	stat, _ := s.Bytes(int(unsafe.Sizeof(unix.Stat_t{})))
+	name := s.String(c.Dir + "/.aether-" + rand.Text())
+	s.Call(unix.SYS_NEWFSTATAT, here, s.String(c.Dir), stat, 0)
+	s.Call(unix.SYS_OPENAT, here, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	s.Call(unix.SYS_UNLINKAT, here, name, 0)
+	s.Call(unix.SYS_UTIMENSAT, here, s.String(c.Dir), stat+timesOfStat, 0).MayFail()
+}
+
 // remake appends the making of a file with the same content, as descriptor at,
 // from the copy, which is descriptor from. It gives the steps that copy.
 func (c *Content) remake(s *spawn.Script, from, at uintptr) (copies []transfer) {
 	if c.Memory {
 		s.Call(unix.SYS_MEMFD_CREATE, s.String(c.Name), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	} else {
-		s.Call(unix.SYS_OPENAT, ^uintptr(99), s.String(c.Dir), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		c.makeNameless(s)
 	}
 	s.Call(unix.SYS_FTRUNCATE, at, uintptr(c.size))
 	position := uint64(0)

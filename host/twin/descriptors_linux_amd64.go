@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -103,6 +102,8 @@ func (p *Paused) keep(k *Kept, d *Descriptor) (err error) {
 		err = p.keepFile(d)
 	case Pipe:
 		err = p.keepPipe(d)
+	case Event:
+		err = p.keepEvent(d)
 	case Poll:
 		err = k.claim(p, d)
 	case Socket:
@@ -207,18 +208,6 @@ func (d Descriptor) Remake() (*os.File, error) {
 		return nil, fmt.Errorf("twin: make a %s: %w", d.Kind, err)
 	}
 	return os.NewFile(uintptr(fd), d.Target), nil
-}
-
-func (d Descriptor) remakeEvent() (int, error) {
-	flags := d.Flags&unix.O_NONBLOCK | unix.EFD_CLOEXEC
-	if d.Semaphore {
-		flags |= unix.EFD_SEMAPHORE
-	}
-	fd, err := unix.Eventfd(0, flags)
-	if err == nil && d.Count > 0 {
-		_, err = unix.Write(fd, binary.NativeEndian.AppendUint64(nil, d.Count))
-	}
-	return fd, err
 }
 
 func (d Descriptor) remakeTimer() (int, error) {

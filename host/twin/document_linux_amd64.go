@@ -37,6 +37,7 @@ type stateDocument struct {
 	Personality uint64           `json:"personality"`
 	Limits      [][2]uint64      `json:"limits"`
 	Subreaper   bool             `json:"subreaper,omitempty"`
+	Barriers    int64            `json:"barriers,omitempty"`
 	Undumpable  bool             `json:"undumpable,omitempty"`
 	Stopped     bool             `json:"stopped,omitempty"`
 	Actions     map[int][]byte   `json:"actions,omitempty"`

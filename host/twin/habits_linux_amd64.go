@@ -96,6 +96,23 @@ var everywhere = sync.OnceValue(func() (set [maxProcessors / 8]byte) {
 type habits struct {
 	subreaper  bool
 	undumpable bool
+	barriers   int64 // membarrier commands that it has registered for
+}
+
+const (
+	barrierRegistrations = 1 << 9 // MEMBARRIER_CMD_GET_REGISTRATIONS, from 6.3 on
+	// allBarriers are the commands that register. A process whose kernel does not
+	// tell is taken to have made them all: that refuses nothing and costs little.
+	allBarriers = 1<<2 | 1<<4 | 1<<6 | 1<<8
+)
+
+// registerBarriers appends the registrations that the memory does not have yet.
+func (b builder) registerBarriers(was *State) {
+	for command := int64(1); command <= allBarriers; command <<= 1 {
+		if command&b.state.barriers&^was.barriers != 0 {
+			b.Call(unix.SYS_MEMBARRIER, uintptr(command), 0, 0).MayFail()
+		}
+	}
 }
 
 // Dumpable is what the process has told the kernel of whether others like it may

@@ -84,7 +84,7 @@ func pairs(list []run) (out [][2]uint64) {
 
 func (s *State) document() stateDocument {
 	doc := stateDocument{Inside: s.Inside, Name: text(s.Name), Site: s.site, Break: s.brk, Layout: s.layout, Auxiliary: s.auxv,
-		Umask: s.umask, Personality: s.personality, Subreaper: s.subreaper, Undumpable: s.undumpable, Stopped: s.stopped,
+		Umask: s.umask, Personality: s.personality, Subreaper: s.subreaper, Barriers: s.barriers, Undumpable: s.undumpable, Stopped: s.stopped,
 		Actions: map[int][]byte{}, Pending: infos(s.queued), Own: pairs(s.own)}
 	for _, l := range s.limits {
 		doc.Limits = append(doc.Limits, [2]uint64{l.Cur, l.Max})

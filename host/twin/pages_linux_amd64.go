@@ -1,9 +1,7 @@
 package twin
 
 import (
-	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -77,9 +75,7 @@ func findPages(pid int, areas []Area, was *foundPages) (p foundPages, err error)
 		}
 	}
 	if err == unix.ENOTTY { // before 6.7
-		p = foundPages{}
-		p.own, err = readPages(f, areas)
-		p.written = p.own
+		return readPages(f, areas, was)
 	}
 	return p, err
 }
@@ -244,39 +240,4 @@ func extend(list []run, r run) []run {
 		return list
 	}
 	return append(list, r)
-}
-
-// readPages reads the map of every page of every area.
-func readPages(f *os.File, areas []Area) ([]run, error) {
-	const (
-		entry   = 8
-		chunk   = 64 << 10
-		present = 1 << 63
-		swapped = 1 << 62
-		file    = 1 << 61
-	)
-	var runs []run
-	buf := make([]byte, chunk)
-	for _, a := range areas {
-		if a.Shared {
-			continue
-		}
-		for page := a.Start; page < a.End; {
-			want := min((a.End-page)/pageSize*entry, chunk)
-			n, err := f.ReadAt(buf[:want], int64(page/pageSize*entry))
-			if n < entry {
-				if err == nil || err == io.EOF {
-					break // beyond what the kernel shows
-				}
-				return nil, err
-			}
-			for i := 0; i+entry <= n; i, page = i+entry, page+pageSize {
-				bits := binary.LittleEndian.Uint64(buf[i:])
-				if bits&(present|swapped) != 0 && bits&file == 0 {
-					runs = extend(runs, run{page, page + pageSize})
-				}
-			}
-		}
-	}
-	return runs, nil
 }

@@ -156,7 +156,7 @@ func (doc placeDocument) recall() (p Place, err error) {
 func (c *recaller) state(doc *stateDocument) (s *State, err error) {
 	s = &State{Paused: &Paused{Inside: doc.Inside, Name: string(doc.Name), site: doc.Site}, layout: doc.Layout, auxv: doc.Auxiliary,
 		umask: doc.Umask & 0o777, personality: doc.Personality & 0xffffffff, stopped: doc.Stopped}
-	s.brk, s.subreaper, s.undumpable = doc.Break, doc.Subreaper, doc.Undumpable
+	s.brk, s.subreaper, s.undumpable, s.barriers = doc.Break, doc.Subreaper, doc.Undumpable, doc.Barriers&allBarriers
 	if len(doc.Name) > maxName || len(doc.Auxiliary) > maxAuxiliary || len(doc.Auxiliary)%16 != 0 || doc.Site >= userEnd {
 		return nil, damaged("process %d", doc.Inside)
 	}

@@ -16,7 +16,7 @@ import (
 // someProcess has something of everything.
 func someProcess() Process {
 	s := &State{Paused: &Paused{Inside: 2, Name: "odd \xff name", site: 0x1000}, auxv: make([]byte, 32), umask: 0o22, personality: 8, stopped: true}
-	s.brk, s.subreaper = 0x5000, true
+	s.brk, s.subreaper, s.barriers = 0x5000, true, 1<<4
 	s.layout = [11]uint64{1, 2, 3}
 	s.limits[3] = unix.Rlimit{Cur: 1, Max: ^uint64(0)}
 	s.actions = map[int][32]byte{15: {1}}

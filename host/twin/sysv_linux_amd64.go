@@ -28,7 +28,7 @@ func (s *State) sysvQuestions() (list []question, refuse func() error) {
 	var ignored int64
 	for i, kind := range sysv {
 		list = append(list, question{thread: s.threads[0], nr: kind.nr, args: append([]uint64(nil), kind.args...), answer: answers[i][:],
-			place: kind.place, result: &ignored, optional: true})
+			place: kind.place, result: &ignored, absent: unix.ENOSYS})
 	}
 	return list, func() error {
 		for i, kind := range sysv {

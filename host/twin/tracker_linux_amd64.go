@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -12,7 +13,9 @@ import (
 // Tracker notices which pages of a process are written, so that a second copy of
 // its memory needs to be of those only. It is a userfaultfd of the process that
 // only this program holds: the kernel notes writes by itself (asynchronous
-// write protection, 6.7 and later), the process goes on without noticing.
+// write protection, 6.7 and later), the process goes on without noticing. Kernels
+// before that may note writes for everybody (soft-dirty pages): then there is no
+// file.
 type Tracker struct{ file *os.File }
 
 // Interface of userfaultfd.
@@ -29,8 +32,18 @@ const (
 )
 
 // Track makes a tracker for the process, whose memory is as the areas say. It
-// takes root, for the process's own filter forbids the call.
+// takes root.
 func (s *State) Track() (*Tracker, error) {
+	t, err := s.trackOwn()
+	if errors.Is(err, unix.EINVAL) && softDirty() {
+		return &Tracker{}, nil
+	}
+	return t, err
+}
+
+// trackOwn makes a userfaultfd in the name of the process, whose filter forbids
+// the call.
+func (s *State) trackOwn() (*Tracker, error) {
 	t := &Tracker{}
 	leader := s.threads[0]
 	if err := leader.SuspendFilters(true); err != nil {
@@ -71,6 +84,11 @@ func (t *Tracker) ioctl(request uintptr, arg unsafe.Pointer) error {
 // Watch begins to notice writes to the areas of the state, unless they are those of
 // before and still watched: an area that is not shows by its pages.
 func (t *Tracker) Watch(s *State) error {
+	if t.file == nil {
+		err := clearSoftDirty(s.PID)
+		s.watched = err == nil
+		return err
+	}
 	if !s.same || !s.found.again || s.found.untracked {
 		if err := t.register(s); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -104,6 +103,9 @@ func touched(pid int) (written, read []run, err error) {
 		inverted: pageZero, mask: pageZero | pagePresent, report: pageFile}
 	for args.start < args.end {
 		n, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&args)))
+		if errno == unix.ENOTTY { // before 6.7
+			return readTouched(f, pid)
+		}
 		if errno != 0 {
 			return nil, nil, errno
 		}
@@ -124,19 +126,10 @@ func touched(pid int) (written, read []run, err error) {
 
 // exclusive adds those pages of a run that no other process has.
 func exclusive(pagemap *os.File, list []run, r run) ([]run, error) {
-	const (
-		entry = 8
-		alone = 1 << 56
-	)
-	bits := make([]byte, r.size()/pageSize*entry)
-	if _, err := pagemap.ReadAt(bits, int64(r.start/pageSize*entry)); err != nil {
-		return nil, err
-	}
-	for at := r.start; at < r.end; at += pageSize {
-		if binary.NativeEndian.Uint64(bits)&alone != 0 {
-			list = extend(list, run{at, at + pageSize})
+	err := eachEntry(pagemap, r, func(page run, bits uint64) {
+		if bits&entryExclusive != 0 {
+			list = extend(list, page)
 		}
-		bits = bits[entry:]
-	}
-	return list, nil
+	})
+	return list, err
 }
