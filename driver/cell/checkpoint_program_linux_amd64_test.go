@@ -44,7 +44,7 @@ func roleDriver() *cell.Driver {
 
 // takeAndEnd begins the computation and keeps it, and says its number.
 func takeAndEnd() error {
-	ctx, cancel := context.WithTimeout(context.Background(), roleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(roleTime))
 	defer cancel()
 	driver := roleDriver()
 	defer driver.Close(ctx)
@@ -81,7 +81,7 @@ func (h halfHeard) Write(p []byte) (int, error) {
 // giveInput restores the computation twice at once and has each end with another
 // number.
 func giveInput() error {
-	ctx, cancel := context.WithTimeout(context.Background(), roleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(roleTime))
 	defer cancel()
 	driver := roleDriver()
 	defer driver.Close(ctx)

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	if os.Getenv(conformanceStore) == "" {
 		t.Setenv(conformanceStore, filepath.Join(scratch, "images"))
 	}
-	config := drivertest.Config{New: conformanceDriver, Overhead: 1}
+	config := drivertest.Config{New: conformanceDriver, Overhead: 1, Pace: pace()}
 	if os.Getenv(weakness) != "" {
 		config.Pace = 0.2 // what is broken need not be waited for
 	}

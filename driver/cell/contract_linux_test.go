@@ -151,7 +151,7 @@ func TestDestroyDuringExec(t *testing.T) {
 		if !cut {
 			t.Error("a command that was cut off is said to have ended by itself")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience(5 * time.Second)):
 		t.Error("its client still waits")
 	}
 	for _, p := range descendants(t, os.Getpid()) {

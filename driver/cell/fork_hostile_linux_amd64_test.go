@@ -17,7 +17,7 @@ import (
 )
 
 // promptly is how long a fork of whatever source may take, or its refusal.
-const promptly = 20 * time.Second
+var promptly = patience(20 * time.Second)
 
 // TestForkOfHostile forks programs that make it hard. Each fork is either right
 // or refused, and the source goes on.
@@ -144,7 +144,7 @@ func TestForkOfTheDying(t *testing.T) {
 	needRoot(t, "fork of such cells")
 	driver, runDir := newDriverAhead(t, ahead)
 	forkOnce(t, driver)
-	warm(t, driver, standing(ahead))
+	warm(t, driver, standing(t, ahead))
 	before := takeCensus(t, runDir)
 	forked, refused, times := 0, 0, few(60)
 	for n := range times {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,9 @@ func talk(t testing.TB, instance sandbox.Instance, pid int, cmd guest.Cmd, comma
 	var running *guest.Running
 	var err error
 	if pid == 0 {
+		if !strings.Contains(command[0], "/") {
+			need(t, command[0])
+		}
 		cmd.Path, cmd.Args = command[0], command[1:]
 		running, err = c.Start(t.Context(), cmd)
 	} else {
@@ -71,7 +75,7 @@ func (c *conversation) hear(t testing.TB, want string) {
 		if line != want+"\n" {
 			t.Fatalf("heard %q, want %q", line, want)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience(30 * time.Second)):
 		t.Fatalf("heard nothing, want %q", want)
 	}
 }

@@ -333,7 +333,7 @@ func TestForksInTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	warm(t, driver, standing(ahead)+4) // PID 1 of the source, Python, its twin and a spare
+	warm(t, driver, standing(t, ahead)+4) // PID 1 of the source, Python, its twin and a spare
 	before := takeCensus(t, runDir)
 	most, briefly := 10_000, raceEnabled || testing.Short()
 	began, count := time.Now(), 0
@@ -358,7 +358,7 @@ func TestForksAtOnce(t *testing.T) {
 	for range 2 {
 		destroy(t, fork(t, source, 1)[0]) // something of it is kept for the next
 	}
-	warm(t, driver, standing(ahead)+4) // PID 1 of the source, Python, its twin and a spare
+	warm(t, driver, standing(t, ahead)+4) // PID 1 of the source, Python, its twin and a spare
 	before := takeCensus(t, runDir)
 	var callers sync.WaitGroup
 	for n := range few(200) {
@@ -385,7 +385,7 @@ func TestForksAtOnce(t *testing.T) {
 func ask(ctx context.Context, instance sandbox.Instance, pid int, line, want string) error {
 	c := guest.NewClient(instance.Dial, guest.ClientOptions{})
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience(15*time.Second))
 	defer cancel()
 	var said bytes.Buffer
 	running, err := c.Connect(ctx, pid, guest.Cmd{Stdin: strings.NewReader(line + "\n"), Stdout: &said, Stderr: &said})

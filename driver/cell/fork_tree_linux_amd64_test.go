@@ -78,7 +78,7 @@ func (c *conversation) until(t testing.TB, text string) {
 		if !strings.Contains(all, text) {
 			t.Fatalf("%q is not in %q", text, all)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience(30 * time.Second)):
 		t.Fatalf("%q does not come; heard %q", text, all)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -110,9 +111,34 @@ func needRoot(t testing.TB, what string) {
 	}
 }
 
+// need skips where the host, whose programs the cells have, lacks one.
+func need(t testing.TB, program string) {
+	t.Helper()
+	for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/bin"} {
+		if _, err := os.Stat(filepath.Join(dir, program)); err == nil {
+			return
+		}
+	}
+	t.Skipf("this host has no %s", program)
+}
+
+// paceVariable says how many times slower than others this machine is, where that
+// is known: an emulated one.
+const paceVariable = "AETHER_TEST_PACE"
+
+var pace = sync.OnceValue(func() float64 {
+	if stated, err := strconv.ParseFloat(os.Getenv(paceVariable), 64); err == nil && stated > 1 {
+		return stated
+	}
+	return 1
+})
+
+// patience stretches what would be long enough elsewhere.
+func patience(d time.Duration) time.Duration { return time.Duration(float64(d) * pace()) }
+
 // eventually waits for something that the kernel does in its own time.
 func eventually(within time.Duration, holds func() bool) bool {
-	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience(within)); ; time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return true
 		}
