@@ -149,7 +149,8 @@ func (s script) attachMounts(list []openMount) {
 func (s script) blame(err error) error {
 	err = s.locate(err)
 	var fault *Fault
-	if !errors.As(err, &fault) || fault.Part != partMounts {
+	short := errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC) // of the host's
+	if !errors.As(err, &fault) || fault.Part != partMounts || short {
 		return err
 	}
 	return &sandbox.Error{Class: sandbox.Invalid, Field: "mounts", Reason: "a target is in no place of the image that can be mounted on", Err: err}
