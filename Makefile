@@ -5,7 +5,7 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build demo test check bench kvm-lab runsc runsc-shim clean
+.PHONY: all build demo test check bench kvm-lab host-lab runsc runsc-shim clean
 
 all: build
 
@@ -54,6 +54,11 @@ runsc-shim:
 # none: make kvm-lab DRIVER=qemu-kvm [BINARY=path]
 kvm-lab:
 	$(GO) run ./kvmlab -driver $(DRIVER) $(if $(BINARY),-binary $(BINARY))
+
+# host-lab boots stock machines of Debian, emulated where there is no KVM, and runs
+# the programs and their tests there: make host-lab [HOST=debian-12] [SHORT=1]
+host-lab:
+	$(GO) run ./hosttest $(if $(HOST),-host $(HOST)) $(if $(SHORT),-short)
 
 clean:
 	rm -rf bin

@@ -40,6 +40,7 @@ var rooms = []room{
 	{"cli", []string{"bench", "engine", "interpreter", "guest", "image", "profile", "host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
 	{"cmd", []string{"cli", "driver", "guest", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"kvmlab", []string{"driver", "guest", "image", "host", "sandbox"}, "the lab only puts machines inside a machine, with what drivers use"},
+	{"hosttest", []string{"host", "sandbox"}, "the lab boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
 	{"bench", []string{"driver", "engine", "interpreter", "guest", "image", "host", "sandbox"}, "measuring uses the product as its users do"},
 }
 
