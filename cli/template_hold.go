@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func (h *holding) prepare(ctx context.Context, e *engine.Engine, o order) (*engi
 		return nil, err
 	}
 	ctx = image.WithProgress(ctx, h.imageProgress())
-	var refusals []error
+	var first error // what the best one lacks is the first thing to mend
 	for _, d := range list {
 		t, err := e.Prepare(ctx, d, o.Recipe, func(step string) { h.say(news{Step: step}) })
 		if err == nil {
@@ -128,9 +129,9 @@ func (h *holding) prepare(ctx context.Context, e *engine.Engine, o order) (*engi
 		if class := sandbox.ClassOf(err); class != sandbox.Unavailable && class != sandbox.Unsupported {
 			return nil, err
 		}
-		refusals = append(refusals, err)
+		first = cmp.Or(first, err)
 	}
-	return nil, errors.Join(refusals...)
+	return nil, first
 }
 
 // imageProgress passes on what is seen of an image, no faster than it is drawn.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"aether/guest"
@@ -105,8 +106,8 @@ func (t *Template) try(ctx context.Context) error {
 func fidelityOf(instance sandbox.Instance, driver string) (sandbox.Fidelity, error) {
 	forker, ok := instance.(sandbox.Forker)
 	if !ok {
-		return "", &sandbox.Error{Class: sandbox.Unsupported, Op: "engine: prepare", Reason: driver + " cannot fork a running sandbox",
-			Remedy: "use a driver that can, such as the built-in one"}
+		return "", &sandbox.Error{Class: sandbox.Unsupported, Op: "engine: prepare", Reason: driver + " cannot fork a running sandbox on " + runtime.GOARCH,
+			Remedy: "use a driver that can, such as the built-in one on amd64"}
 	}
 	switch f := forker.ForkFidelity(); f {
 	case sandbox.Live, sandbox.Checkpoint:

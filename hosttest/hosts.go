@@ -49,8 +49,8 @@ func (e expectation) refusal(step string) string {
 const (
 	noGroups          = `may not make groups in .*\(run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes`
 	noGroupsV1        = `may not make groups in .*\(run as root`
-	noUserns          = `unprivileged_userns_clone.*\(.*sysctl.*kernel\.unprivileged_userns_clone=1`
-	noUsernsByProfile = `AppArmor.*\(`
+	noUserns          = `\(as root: sysctl -w kernel\.unprivileged_userns_clone=1\)`
+	noUsernsByProfile = `\(AppArmor.*profile.*as root`
 	noForks           = `fork`
 	inContainer       = `\(.*docker run`
 )

@@ -57,14 +57,23 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		}
 	}
 	limits := limitsOf(spec.Limits)
-	if e.unlimited != nil && (limits.Memory > 0 || limits.CPUs > 0) {
-		return &sandbox.Error{Class: sandbox.Unavailable, Field: "limits", Err: e.unlimited}
-	}
-	if e.groups != nil {
-		limits.Pids = 0 // enforced with or without cgroups
+	limits.Pids = 0 // enforced with or without cgroups
+	switch {
+	case e.groups != nil:
 		return e.groups.hierarchy.Enforces(limits)
+	case limits == (cgroup.Limits{}):
+		return nil
 	}
-	return nil
+	// No groups could be made; what is said is why the one that was asked for is
+	// missing.
+	hierarchy, err := cgroup.Detect()
+	if err == nil {
+		err = hierarchy.Enforces(limits)
+	}
+	if err == nil {
+		err = &sandbox.Error{Class: sandbox.Unavailable, Field: "limits", Err: e.unlimited}
+	}
+	return err
 }
 
 // limitsOf is what the caller set; defaults are added where they can be held.

@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,10 @@ func TestMemoryLimit(t *testing.T) {
 	needRoot(t, "cgroups to limit memory by")
 	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 32 << 20}})
 	bystander := start(t, instance, "exec sleep 1000")
+	name := fmt.Sprintf("cat /proc/%d/comm", bystander.Pid())
+	if !eventually(10*time.Second, func() bool { return sh(t, instance, name) == "sleep" }) {
+		t.Fatal("the bystander does not sleep")
+	}
 	got, err := try(t.Context(), client(t, instance), hungry)
 	if err != nil || got.Signal != syscall.SIGKILL || !got.OutOfMemory {
 		t.Errorf("%+v, %v", got.Status, err)

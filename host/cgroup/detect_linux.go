@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -18,6 +19,7 @@ const (
 	remedyRoot     = "run as root"
 	remedyDelegate = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes aether ..."
 	remedyUser     = "systemctl edit user@.service, and add [Service] Delegate=cpu memory pids"
+	remedyReadOnly = "mount it writable; in a container, as its runtime allows"
 	remedyCrowded  = "start it alone in a group: systemd-run --scope -p Delegate=yes aether ..., with --user as an ordinary user"
 )
 
@@ -110,7 +112,11 @@ func (h *Hierarchy) addUnified(m mount, group string) {
 		err = delegated(own)
 	}
 	if err != nil {
-		h.refuse(limiting, fmt.Sprintf("this user may not make groups in %s: %v", m.point, err), remedyDelegate)
+		remedy := remedyDelegate
+		if errors.Is(err, unix.EROFS) {
+			remedy = remedyReadOnly
+		}
+		h.refuse(limiting, fmt.Sprintf("this user may not make groups in %s: %v", m.point, err), remedy)
 		return
 	}
 	t := tree{base: own, unified: true, holds: controllersOf(own)}
@@ -128,6 +134,9 @@ func (h *Hierarchy) makeRoom(t tree, point string) tree {
 		h.refuse(t.holds, "other processes share the group "+t.base+", and version 2 then gives no controllers below it", remedyCrowded)
 		t.holds = 0
 		return t
+	}
+	if wide, found := wider(place, point); found {
+		place, crowded = wide, false
 	}
 	t = tree{base: place, unified: true, holds: controllersOf(place), crowded: crowded}
 	h.refuse(limiting&^t.holds, "the controller is not delegated to "+place, remedyUser)
@@ -151,6 +160,25 @@ func roomy(own, point string) (place string, crowded, ok bool) {
 			return "", false, false
 		}
 	}
+}
+
+// wider finds the nearest group above one that lacks a controller where none is
+// lacking. systemd hands a controller down only as far as a unit asks for it, and
+// on a fresh host none asks for a share of the processors.
+func wider(place, point string) (string, bool) {
+	if controllersOf(place) == limiting {
+		return "", false
+	}
+	for dir := place; dir != point && len(dir) > 1; {
+		dir = path.Dir(dir)
+		if delegated(dir) != nil {
+			return "", false
+		}
+		if empty, _ := occupants(dir); (empty || isRoot(dir)) && controllersOf(dir) == limiting {
+			return dir, true
+		}
+	}
+	return "", false
 }
 
 // isRoot tells the root of the whole tree, where processes and controllers may

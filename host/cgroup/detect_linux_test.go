@@ -94,6 +94,28 @@ func TestDetectWithoutDelegatedController(t *testing.T) {
 	wantUnavailable(t, h.Enforces(Limits{CPUs: 1}), "limits.cpus", "not delegated")
 }
 
+// TestDetectAboveASliceThatLacksAController: as root on a fresh host, systemd's
+// slices have no controller of processors, and the root has.
+func TestDetectAboveASliceThatLacksAController(t *testing.T) {
+	root, mounts := fakeTree(t, map[string]string{"/": "1\n", "/slice": "", "/slice/service": "7\n", "/other": "", "/other/deep": ""})
+	for _, group := range []string{"/slice", "/slice/service", "/other/deep"} {
+		put(t, filepath.Join(root, group, "cgroup.controllers"), "memory pids\n")
+	}
+	for own, want := range map[string]string{"/slice/service": "/", "/other/deep": "/other"} {
+		h := detect(mounts, "0::"+own+"\n")
+		if got := h.trees[0]; got.base != filepath.Join(root, want) || h.Holds() != limiting || got.crowded {
+			t.Errorf("from %s: %+v", own, got)
+		}
+	}
+	// A parent that is somebody else's cannot be used.
+	if err := os.Remove(filepath.Join(root, "other", "cgroup.subtree_control")); err != nil {
+		t.Fatal(err)
+	}
+	if h := detect(mounts, "0::/other/deep\n"); h.trees[0].base != filepath.Join(root, "other/deep") || h.Holds() != Memory|Pids {
+		t.Errorf("below a foreign group: %+v", h.trees[0])
+	}
+}
+
 func TestDetectNothing(t *testing.T) {
 	h := detect("22 27 0:21 / /proc rw,relatime - proc proc rw\n", "")
 	if h.Layout != NoLayout {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -45,7 +46,29 @@ func usernsRemedy(err error) string {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EUSERS) {
 		return "too many are in use or too deep inside each other: raise user.max_user_namespaces"
 	}
+	if profile := confinement(); profile != "" {
+		return fmt.Sprintf("AppArmor's profile %.80q forbids it: as root, add a profile for aether that allows userns and capabilities, or run aether as root", profile)
+	}
 	return ContainerRemedy
+}
+
+// confinement is the profile of AppArmor that this program is under, if that is the
+// only thing around it: a container's has the container's remedy, and a filter of
+// system calls too.
+func confinement() string {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil || !strings.Contains(string(status), "\nSeccomp:\t0\n") {
+		return ""
+	}
+	label, err := os.ReadFile("/proc/self/attr/apparmor/current")
+	if err != nil {
+		return ""
+	}
+	profile, mode, _ := strings.Cut(strings.TrimSpace(string(label)), " ")
+	if mode != "(enforce)" {
+		return ""
+	}
+	return profile
 }
 
 func surveyUserns(context.Context) Facility {
