@@ -50,8 +50,10 @@ var rootLinks = map[string]string{
 	"/etc/systemd/system/dpkg-db-backup.timer":                "/dev/null",
 }
 
-// rootUnlinks are what Debian enables and the lab starts when it is wanted.
+// rootUnlinks are what Debian enables and the lab starts when it is wanted, and a
+// setting by which bubblewrap's package would undo that of a host.
 var rootUnlinks = []string{
+	"/usr/lib/sysctl.d/50-bubblewrap.conf",
 	"/etc/systemd/system/multi-user.target.wants/docker.service",
 	"/etc/systemd/system/multi-user.target.wants/containerd.service",
 }
