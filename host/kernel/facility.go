@@ -1,5 +1,11 @@
 package kernel
 
+import (
+	"errors"
+
+	"aether/sandbox"
+)
+
 // State says how much of a facility there is.
 type State string
 
@@ -31,4 +37,23 @@ func Sufficient(found []Facility) bool {
 		}
 	}
 	return len(found) > 0
+}
+
+// Judge fills in the state of a facility that is there or not: f.Detail says
+// what it is if err is nil, err why it is not otherwise. A typed error brings a
+// better remedy than the usual one.
+func Judge(f Facility, err error) Facility {
+	if err == nil {
+		f.State, f.Cost, f.Remedy = OK, "", ""
+		return f
+	}
+	f.State, f.Detail = Missing, err.Error()
+	var typed *sandbox.Error
+	if errors.As(err, &typed) {
+		f.Detail, f.Remedy = typed.Reason, typed.Remedy
+		if typed.Err != nil {
+			f.Detail += ": " + typed.Err.Error()
+		}
+	}
+	return f
 }

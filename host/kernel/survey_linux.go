@@ -2,10 +2,7 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"sync"
-
-	"aether/sandbox"
 )
 
 // checks are in the order in which people read them: what carries the built-in
@@ -25,23 +22,4 @@ func Survey(ctx context.Context) []Facility {
 	}
 	all.Wait()
 	return found
-}
-
-// Judge fills in the state of a facility that is there or not: f.Detail says
-// what it is if err is nil, err why it is not otherwise. A typed error brings a
-// better remedy than the usual one.
-func Judge(f Facility, err error) Facility {
-	if err == nil {
-		f.State, f.Cost, f.Remedy = OK, "", ""
-		return f
-	}
-	f.State, f.Detail = Missing, err.Error()
-	var typed *sandbox.Error
-	if errors.As(err, &typed) {
-		f.Detail, f.Remedy = typed.Reason, typed.Remedy
-		if typed.Err != nil {
-			f.Detail += ": " + typed.Err.Error()
-		}
-	}
-	return f
 }
