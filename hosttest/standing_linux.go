@@ -42,7 +42,7 @@ func (s standing) command(ctx context.Context, dir string, argv []string) *exec.
 
 // stand has the machine get ready for a way.
 func stand(ctx context.Context, way string, c config) (s standing, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Pace)*20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Pace)*time.Minute)
 	defer cancel()
 	common := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "AETHER_TEST_PACE=" + strconv.Itoa(c.Pace)}
 	switch way {

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +33,7 @@ func TestReadPagesFindsWhatScanningFinds(t *testing.T) {
 	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	awaitStopped(t, pid)
 	areas, pagemap := mapsOf(t, pid)
 	read, err := readPages(pagemap, areas, nil)
 	if err != nil || len(read.own) == 0 || !slices.Equal(read.own, read.written) {
@@ -46,6 +49,23 @@ func TestReadPagesFindsWhatScanningFinds(t *testing.T) {
 	}
 	if more := pages(minus(read.own, found.own)); more > 64 {
 		t.Errorf("reading finds %d pages more", more)
+	}
+}
+
+// awaitStopped waits until a process that was told to stop has.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, state, ok := strings.Cut(string(text), ") "); ok && strings.HasPrefix(state, "T") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not stop: %s", pid, text)
+		}
 	}
 }
 
