@@ -43,9 +43,9 @@ func (m machine) processor() []string {
 		return []string{"-accel", "tcg,thread=multi", "-cpu", "max,pauth-impdef=on"}
 	}
 	// QEMU 7.2 emulates cmpxchg16b wrongly, on which kernels from about 6.7 on rely.
-	// With a thread for each processor it also misses, now and then, that one of them
-	// has patched the kernel's code (a static key): then all stand still at the
-	// breakpoint that is put there meanwhile. One thread for both is slower.
+	// With a thread for each processor, machines were also seen to stand still for
+	// good, all processors at one breakpoint in the kernel's own code, as if one had
+	// missed that another patched it. One thread for both is slower.
 	return []string{"-accel", "tcg,thread=single", "-cpu", "max,cx16=off"}
 }
 
