@@ -87,7 +87,7 @@ var hosts = []host{
 		root: trixie, kernel: stockKernel, ways: unified,
 	},
 	{
-		name: "debian-12-cgroup1", why: "control groups of version 1, as older hosts have them",
+		name: "debian-12-cgroup1", why: "limits by control groups of version 1, with version 2 beside, as older hosts have them",
 		root: bookworm, kernel: stockKernel, arguments: []string{"systemd.unified_cgroup_hierarchy=0"},
 		ways: map[string]expectation{
 			wayRoot:      {},

@@ -72,9 +72,9 @@ func unavailable(err error) error {
 	var fault *confine.Fault
 	var called *os.SyscallError
 	switch {
-	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EAGAIN):
+	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EAGAIN) && !errors.As(err, &fault):
 		e.Class, e.Reason, e.Retry, e.Remedy = sandbox.Exhausted, "the host has no room for more processes", true, ""
-	case errors.As(err, &fault):
+	case errors.As(err, &fault): // in a script, EAGAIN is also a wait that was in vain
 		return faultOfHost(e, fault)
 	case errors.As(err, &called) && called.Syscall == "clone3":
 		return faultOfClone(e)

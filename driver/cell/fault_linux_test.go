@@ -79,6 +79,7 @@ func TestUnavailable(t *testing.T) {
 		{clone(syscall.ENOENT), sandbox.Unavailable, "refused to make a process"},
 		{faultIn(confine.StagePart, syscall.ENOENT), sandbox.Internal, "a part of the image went away"},
 		{faultIn(anywhere, syscall.ENOENT), sandbox.Unavailable, "the host refused a step"},
+		{faultIn(anywhere, syscall.EAGAIN), sandbox.Unavailable, "the host refused a step"},
 		{faultIn(anywhere, syscall.ENOSPC), sandbox.Exhausted, "no room for the cell's files or namespaces"},
 		{faultIn(anywhere, syscall.EACCES), sandbox.Unavailable, "may not make the namespaces"},
 		{faultIn(anywhere, syscall.ENOMEM), sandbox.Exhausted, "no room for more processes"},
