@@ -53,12 +53,12 @@ runsc-shim:
 # kvm-lab runs a driver's tests inside a machine that has KVM, where the host has
 # none: make kvm-lab DRIVER=qemu-kvm [BINARY=path]
 kvm-lab:
-	$(GO) run ./kvmlab -driver $(DRIVER) $(if $(BINARY),-binary $(BINARY))
+	$(GO) run ./cmd/kvmtest -driver $(DRIVER) $(if $(BINARY),-binary $(BINARY))
 
 # host-lab boots stock machines of Debian, emulated where there is no KVM, and runs
 # the programs and their tests there: make host-lab [HOST=debian-12] [SHORT=1]
 host-lab:
-	$(GO) run ./hosttest $(if $(HOST),-host $(HOST)) $(if $(SHORT),-short)
+	$(GO) run ./cmd/hosttest $(if $(HOST),-host $(HOST)) $(if $(SHORT),-short)
 
 clean:
 	rm -rf bin

@@ -8,8 +8,8 @@ import (
 
 	"aether/driver/cell"
 	"aether/guest"
-	"aether/host/confine"
 	"aether/image"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

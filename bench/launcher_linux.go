@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"aether/host/spawn"
+	"aether/internal/host/spawn"
 )
 
 // launcher starts the programs of the peers. It forks on threads of its own that

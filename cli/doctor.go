@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/guest"
-	"aether/host/kernel"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
 func doctorCommand(drivers []sandbox.Driver) *cobra.Command {
-	return doctorWith(func(ctx context.Context) []kernel.Facility {
-		return append(kernel.Survey(ctx), tryRun(ctx, drivers))
+	return doctorWith(func(ctx context.Context) []features.Facility {
+		return append(features.Survey(ctx), tryRun(ctx, drivers))
 	})
 }
 
@@ -25,14 +25,14 @@ const builtIn = "cell"
 
 // tryRun does what `aether run` does, to the first byte of a command's output:
 // that every facility is there does not say that they work together.
-func tryRun(ctx context.Context, drivers []sandbox.Driver) kernel.Facility {
-	f := kernel.Facility{Name: "run", Required: true, Detail: "a command ran in a sandbox, and its output arrived",
+func tryRun(ctx context.Context, drivers []sandbox.Driver) features.Facility {
+	f := features.Facility{Name: "run", Required: true, Detail: "a command ran in a sandbox, and its output arrived",
 		Cost: "no command runs in the built-in engine"}
 	driver, err := namedDriver(drivers, builtIn)
 	if err == nil {
 		err = sayWord(ctx, driver)
 	}
-	return kernel.Judge(f, err)
+	return features.Judge(f, err)
 }
 
 // sayWord has a command of a new sandbox say something.
@@ -57,7 +57,7 @@ func sayWord(ctx context.Context, driver sandbox.Driver) (err error) {
 }
 
 // doctorWith takes the survey, so that hosts other than this one can be shown.
-func doctorWith(survey func(context.Context) []kernel.Facility) *cobra.Command {
+func doctorWith(survey func(context.Context) []features.Facility) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Explain what this host offers to sandboxes, and what its gaps cost",
@@ -73,7 +73,7 @@ func doctorWith(survey func(context.Context) []kernel.Facility) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := diagnosis{Facilities: survey(cmd.Context())}
-		d.Usable = kernel.Sufficient(d.Facilities)
+		d.Usable = features.Sufficient(d.Facilities)
 		if err := d.print(cmd, *asJSON); err != nil {
 			return err
 		}
@@ -88,8 +88,8 @@ func doctorWith(survey func(context.Context) []kernel.Facility) *cobra.Command {
 // diagnosis is the JSON answer.
 type diagnosis struct {
 	// Usable says that the built-in engine can run.
-	Usable     bool              `json:"usable"`
-	Facilities []kernel.Facility `json:"facilities"`
+	Usable     bool                `json:"usable"`
+	Facilities []features.Facility `json:"facilities"`
 }
 
 func (d diagnosis) print(cmd *cobra.Command, asJSON bool) error {
@@ -110,11 +110,11 @@ func (d diagnosis) table(width int) table {
 }
 
 // symbol is red only for what keeps the built-in engine from running.
-func symbol(f kernel.Facility) cell {
+func symbol(f features.Facility) cell {
 	switch {
-	case f.State == kernel.OK:
+	case f.State == features.OK:
 		return cell{"✓", green}
-	case f.State == kernel.Limited:
+	case f.State == features.Limited:
 		return cell{"!", yellow}
 	case f.Required:
 		return cell{"✗", red}
@@ -122,7 +122,7 @@ func symbol(f kernel.Facility) cell {
 	return cell{"✗", yellow}
 }
 
-func findings(f kernel.Facility) []string {
+func findings(f features.Facility) []string {
 	lines := []string{oneLine(f.Detail)}
 	if f.Cost != "" {
 		lines = append(lines, "costs: "+f.Cost)
@@ -139,7 +139,7 @@ func (d diagnosis) verdict(s screen) string {
 	}
 	gaps := 0
 	for _, f := range d.Facilities {
-		if f.State != kernel.OK {
+		if f.State != features.OK {
 			gaps++
 		}
 	}

@@ -8,26 +8,26 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"aether/host/kernel"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
-func someHost(userns kernel.State) func(context.Context) []kernel.Facility {
-	return func(context.Context) []kernel.Facility {
-		found := []kernel.Facility{
-			{Name: "seccomp", State: kernel.OK, Required: true, Detail: "filters"},
-			{Name: "kvm", State: kernel.Limited, Detail: "there, but\nunable to run any ordinary guest at all", Cost: "no machines", Remedy: "another host"},
-			{Name: "landlock", State: kernel.Missing, Detail: "not offered", Cost: "a layer"},
+func someHost(userns features.State) func(context.Context) []features.Facility {
+	return func(context.Context) []features.Facility {
+		found := []features.Facility{
+			{Name: "seccomp", State: features.OK, Required: true, Detail: "filters"},
+			{Name: "kvm", State: features.Limited, Detail: "there, but\nunable to run any ordinary guest at all", Cost: "no machines", Remedy: "another host"},
+			{Name: "landlock", State: features.Missing, Detail: "not offered", Cost: "a layer"},
 			{Name: "user namespaces", State: userns, Required: true, Detail: "usable"},
 		}
-		if userns != kernel.OK {
+		if userns != features.OK {
 			found[3].Cost = "everything"
 		}
 		return found
 	}
 }
 
-func doctor(t *testing.T, survey func(context.Context) []kernel.Facility, args ...string) outcome {
+func doctor(t *testing.T, survey func(context.Context) []features.Facility, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := doctorWith(survey)
@@ -50,24 +50,24 @@ func TestDoctorTable(t *testing.T) {
 
 The built-in engine can run on this host. Gaps: 2.
 `
-	if got := doctor(t, someHost(kernel.OK)); got != (outcome{want, "", 0}) {
+	if got := doctor(t, someHost(features.OK)); got != (outcome{want, "", 0}) {
 		t.Errorf("status %d, %q\ngot\n%s\nwant\n%s", got.status, got.stderr, got.stdout, want)
 	}
 }
 
 func TestDoctorFailsWhereTheEngineCannotRun(t *testing.T) {
-	got := doctor(t, someHost(kernel.Missing))
+	got := doctor(t, someHost(features.Missing))
 	if got.status != 1 || got.stderr != "" || !strings.HasSuffix(got.stdout, "cannot run on this host.\n") {
 		t.Errorf("status %d, %q\n%s", got.status, got.stderr, got.stdout)
 	}
 	// What is there in part is enough.
-	if got := doctor(t, someHost(kernel.Limited)); got.status != 0 {
+	if got := doctor(t, someHost(features.Limited)); got.status != 0 {
 		t.Errorf("limited: status %d", got.status)
 	}
 }
 
 func TestDoctorFitsTheTerminal(t *testing.T) {
-	d := diagnosis{Facilities: someHost(kernel.Missing)(t.Context())}
+	d := diagnosis{Facilities: someHost(features.Missing)(t.Context())}
 	for line := range strings.Lines(d.table(50).render(screen{width: 50})) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 50 {
 			t.Errorf("%d columns: %s", n, line)
@@ -84,7 +84,7 @@ func TestDoctorFitsTheTerminal(t *testing.T) {
 // On whatever host this runs, status and answer agree, and every gap says what
 // it costs.
 func TestDoctorOfThisHost(t *testing.T) {
-	got := doctor(t, kernel.Survey, "--json")
+	got := doctor(t, features.Survey, "--json")
 	var d diagnosis
 	if err := json.Unmarshal([]byte(got.stdout), &d); err != nil {
 		t.Fatalf("%v\n%s", err, got.stdout)
@@ -93,14 +93,14 @@ func TestDoctorOfThisHost(t *testing.T) {
 		t.Errorf("usable %v, status %d, %d facilities", d.Usable, got.status, len(d.Facilities))
 	}
 	for _, f := range d.Facilities {
-		if (f.State == kernel.OK) != (f.Cost == "") || f.Detail == "" || f.Name == "" {
+		if (f.State == features.OK) != (f.Cost == "") || f.Detail == "" || f.Name == "" {
 			t.Errorf("%+v", f)
 		}
 	}
 }
 
 func TestDoctorTakesNoArguments(t *testing.T) {
-	if got := doctor(t, someHost(kernel.OK), "please"); got.status != 2 || got.stdout != "" {
+	if got := doctor(t, someHost(features.OK), "please"); got.status != 2 || got.stdout != "" {
 		t.Errorf("status %d, %q", got.status, got.stdout)
 	}
 }
@@ -119,10 +119,10 @@ func TestDoctorNoticesThatNothingRuns(t *testing.T) {
 	refused := &sandbox.Error{Class: sandbox.Unavailable, Reason: "a step was refused", Remedy: "another kernel"}
 	engine := refusing{answering{info: sandbox.Info{Name: builtIn}}, refused}
 	got := tryRun(t.Context(), []sandbox.Driver{engine})
-	if got.State != kernel.Missing || !got.Required || got.Detail != "a step was refused" || got.Remedy != "another kernel" {
+	if got.State != features.Missing || !got.Required || got.Detail != "a step was refused" || got.Remedy != "another kernel" {
 		t.Errorf("%+v", got)
 	}
-	if got := tryRun(t.Context(), nil); got.State != kernel.Missing {
+	if got := tryRun(t.Context(), nil); got.State != features.Missing {
 		t.Errorf("without an engine: %+v", got)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"aether/host/pty"
 	"aether/image"
+	"aether/internal/host/pty"
 	"aether/sandbox"
 
 	"github.com/google/go-containerregistry/pkg/name"

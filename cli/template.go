@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/cli/holder"
-	"aether/host/statedir"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
 // templates is where the templates of this user are found.
-func templates() holder.Dir { return holder.In(statedir.Running()) }
+func templates() holder.Dir { return holder.In(storedir.Running()) }
 
 func templateCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd := &cobra.Command{

@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 )
 
 // caller is on whose behalf something is done in the sandbox.

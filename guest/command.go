@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 
 	pb "aether/guest/wire/process"

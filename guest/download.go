@@ -12,7 +12,7 @@ import (
 	"path"
 	"syscall"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 
 	pb "aether/guest/wire/filesystem"
 )

@@ -13,7 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aether/guest/wire/filesystem/filesystemconnect"
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 
 	pb "aether/guest/wire/filesystem"

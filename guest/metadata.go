@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"aether/host/pty"
+	"aether/internal/host/pty"
 	"aether/sandbox"
 
 	pb "aether/guest/wire/process"

@@ -12,7 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 

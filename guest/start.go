@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"aether/host/pty"
+	"aether/internal/host/pty"
 	"aether/sandbox"
 
 	pb "aether/guest/wire/process"

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 

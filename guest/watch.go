@@ -9,7 +9,7 @@ import (
 	"path"
 	"sync"
 
-	"aether/host/inroot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 
 	pb "aether/guest/wire/filesystem"

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"aether/host/layerfs"
+	"aether/internal/host/layerfs"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"aether/host/again"
+	"aether/internal/unprivtest"
 )
 
 const secret = "TOPSECRET"
@@ -233,5 +233,5 @@ func BenchmarkResolveHost(b *testing.B) {
 
 // TestAsOrdinaryUser runs this package's tests once more without privilege.
 func TestAsOrdinaryUser(t *testing.T) {
-	again.AsOrdinaryUser(t, []string{"-test.skip=Registry|Download|^TestAsOrdinaryUser$"})
+	unprivtest.AsOrdinaryUser(t, []string{"-test.skip=Registry|Download|^TestAsOrdinaryUser$"})
 }

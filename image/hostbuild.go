@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"aether/host/layerfs"
+	"aether/internal/host/layerfs"
 )
 
 // maxHostFile bounds what is copied of one file: essentials are small.

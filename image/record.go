@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"

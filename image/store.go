@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 // Store keeps unpacked layers and what is known of images in one directory.

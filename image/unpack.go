@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"aether/host/layerfs"
+	"aether/internal/host/layerfs"
 )
 
 // unpack writes the entries of one layer into dir, which is empty. Reading ends

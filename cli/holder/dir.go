@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"aether/engine"
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 

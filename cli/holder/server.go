@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"aether/engine"
-	"aether/host/peer"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -94,7 +94,7 @@ func (p *Place) listen() (net.Listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return peer.Own{UnixListener: l}, nil
+	return storedir.OwnListener{UnixListener: l}, nil
 }
 
 func (s *Server) routes() http.Handler {

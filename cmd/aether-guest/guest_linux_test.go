@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/guestagent"
+	"aether/driver/guestagent/guestagenttest"
 	"aether/guest"
-	"aether/guest/inside"
-	"aether/guest/inside/insidetest"
 	"aether/guest/pid1"
 	"aether/sandbox"
 )
@@ -26,10 +26,10 @@ import (
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "aether-guest-")
 	if err == nil {
-		err = os.Unsetenv(inside.PathVariable) // this very source is tested
+		err = os.Unsetenv(guestagent.PathVariable) // this very source is tested
 	}
 	if err == nil {
-		err = insidetest.Build(dir)
+		err = guestagenttest.Build(dir)
 	}
 	if err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func program() string { return os.Getenv(inside.PathVariable) }
+func program() string { return os.Getenv(guestagent.PathVariable) }
 
 // maxSize is what a guest may take of an initramfs, and of every machine.
 const maxSize = 8 << 20
@@ -89,13 +89,13 @@ func matches(pattern, path string) bool {
 // running is the program with its standard descriptors as the channel.
 type running struct {
 	*exec.Cmd
-	pipes  *inside.Pipes
+	pipes  *guestagent.Pipes
 	client *guest.Client
 }
 
 func start(t *testing.T, attr *syscall.SysProcAttr) *running {
 	t.Helper()
-	pipes, err := inside.NewPipes()
+	pipes, err := guestagent.NewPipes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func start(t *testing.T, attr *syscall.SysProcAttr) *running {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	dialer, err := pipes.Join(ctx, inside.Settings{User: strconv.Itoa(os.Getuid()), WorkDir: "/", Env: map[string]string{"GIVEN": "yes"}})
+	dialer, err := pipes.Join(ctx, guestagent.Settings{User: strconv.Itoa(os.Getuid()), WorkDir: "/", Env: map[string]string{"GIVEN": "yes"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,16 +13,16 @@ import (
 	"aether/driver/containerd"
 	"aether/driver/docker"
 	"aether/driver/firecracker"
+	"aether/driver/guestagent"
 	"aether/driver/gvisor"
 	"aether/driver/incus"
 	"aether/driver/lxc"
 	"aether/driver/nspawn"
 	"aether/driver/oci"
 	"aether/driver/qemu"
-	"aether/guest/inside"
-	"aether/host/statedir"
 	"aether/image"
 	"aether/image/kernel"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -31,7 +31,7 @@ const cellsAhead = 4
 
 // Drivers makes every driver. None does anything before it is used.
 func Drivers() []sandbox.Driver {
-	state, run := statedir.Lasting(), statedir.Running()
+	state, run := storedir.Lasting(), storedir.Running()
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
 	running := func(name string) string { return filepath.Join(run, name) }
 	machines := filepath.Join(state, "machines") // their disks are the same
@@ -49,8 +49,8 @@ func Drivers() []sandbox.Driver {
 		gvisor.New(gvisor.Options{Images: images, RunDir: running("gvisor"), StateDir: filepath.Join(state, "gvisor")}),
 		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
 		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),
-		firecracker.New(firecracker.Options{Images: images, Guest: inside.Find, StateDir: machines, RunDir: running("firecracker"), Kernel: kernels}),
-		cloudhypervisor.New(cloudhypervisor.Options{Images: images, Guest: inside.Find, StateDir: machines, RunDir: running("cloud-hypervisor"), Kernel: kernels}),
-		qemu.New(qemu.Options{Images: images, Guest: inside.Find, StateDir: machines, RunDir: running("qemu"), Kernel: kernels}),
+		firecracker.New(firecracker.Options{Images: images, Guest: guestagent.Find, StateDir: machines, RunDir: running("firecracker"), Kernel: kernels}),
+		cloudhypervisor.New(cloudhypervisor.Options{Images: images, Guest: guestagent.Find, StateDir: machines, RunDir: running("cloud-hypervisor"), Kernel: kernels}),
+		qemu.New(qemu.Options{Images: images, Guest: guestagent.Find, StateDir: machines, RunDir: running("qemu"), Kernel: kernels}),
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"aether/driver/launched/launchedtest"
+	"aether/driver/command/commandtest"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -14,27 +14,27 @@ import (
 func create(t *testing.T, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
 	needBwrap(t)
-	return launchedtest.Create(t, newDriver(t.TempDir()), spec)
+	return commandtest.Create(t, newDriver(t.TempDir()), spec)
 }
 
 func TestProbeSaysWhatIsMissing(t *testing.T) {
 	needBwrap(t)
-	launchedtest.ProbeSaysWhatIsMissing(t, newDriver, "bwrap")
+	commandtest.ProbeSaysWhatIsMissing(t, newDriver, "bwrap")
 }
 
 func TestServiceThatDoesNotAnswer(t *testing.T) {
 	needBwrap(t)
-	launchedtest.ServiceThatDoesNotAnswer(t, newDriver)
+	commandtest.ServiceThatDoesNotAnswer(t, newDriver)
 }
 
 func TestBoxCrashes(t *testing.T) {
 	needBwrap(t)
-	launchedtest.Crash(t, newDriver(t.TempDir()))
+	commandtest.Crash(t, newDriver(t.TempDir()))
 }
 
 func TestBoxInheritsNothing(t *testing.T) {
 	needBwrap(t)
-	launchedtest.InheritsNothing(t, newDriver(t.TempDir()))
+	commandtest.InheritsNothing(t, newDriver(t.TempDir()))
 }
 
 // TestBoxFillsItsMemoryWithFiles: those are not freed by killing a command. Either
@@ -53,7 +53,7 @@ func TestBoxFillsItsMemoryWithFiles(t *testing.T) {
 	defer cancel()
 	removed := client.Remove(ctx, "/tmp/file")
 	if removed == nil {
-		if _, status := launchedtest.Sh(t, instance, "true"); status.Code != 0 {
+		if _, status := commandtest.Sh(t, instance, "true"); status.Code != 0 {
 			t.Errorf("with its files gone it cannot run a command: %+v", status)
 		}
 		return
@@ -67,14 +67,14 @@ func TestBoxFillsItsMemoryWithFiles(t *testing.T) {
 func TestBoxCannotChangeItsService(t *testing.T) {
 	instance := create(t, sandbox.Spec{})
 	for _, script := range []string{"echo x > /dev/.aether-guest", "rm -f /dev/.aether-guest", "echo x > /dev/new", "kill -9 1; kill -TERM 1; sleep 0.1; false"} {
-		if out, status := launchedtest.Sh(t, instance, script); status.Code == 0 {
+		if out, status := commandtest.Sh(t, instance, script); status.Code == 0 {
 			t.Errorf("%s: %s", script, out)
 		}
 	}
-	launchedtest.Sh(t, instance, "true")
+	commandtest.Sh(t, instance, "true")
 }
 
 func TestBoxOnTheHostsNetwork(t *testing.T) {
 	needBwrap(t)
-	launchedtest.HostNetwork(t, newDriver(t.TempDir()))
+	commandtest.HostNetwork(t, newDriver(t.TempDir()))
 }

@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"aether/driver/bubblewrap"
+	"aether/driver/command/commandtest"
 	"aether/driver/drivertest"
-	"aether/driver/launched/launchedtest"
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return bubblewrap.New(bubblewrap.Options{RunDir: dir, Images: launchedtest.Images})
+	return bubblewrap.New(bubblewrap.Options{RunDir: dir, Images: commandtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, nil)) }
+func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }
 
 // needBwrap skips where the system is not installed.
 func needBwrap(t *testing.T) {
@@ -27,10 +27,10 @@ func needBwrap(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	needBwrap(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead})
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
 	needBwrap(t)
-	launchedtest.AsOrdinaryUser(t, "^(TestConformance|TestBox.*)$")
+	commandtest.AsOrdinaryUser(t, "^(TestConformance|TestBox.*)$")
 }

@@ -5,35 +5,35 @@ import (
 	"strconv"
 	"strings"
 
-	"aether/driver/launched"
-	"aether/host/seccomp"
+	"aether/driver/command"
+	"aether/internal/host/seccomp"
 	"aether/sandbox"
 )
 
-func system() launched.System {
-	return launched.System{
+func system() command.System {
+	return command.System{
 		Name: Name, Program: "bwrap", Install: "install the package bubblewrap", Plain: true,
 		Version: func(ctx context.Context, path string) (string, error) {
-			line, err := launched.FirstLine(ctx, path, "--version")
+			line, err := command.FirstLine(ctx, path, "--version")
 			return strings.TrimPrefix(line, "bubblewrap "), err
 		},
-		Command: command,
+		Command: invoke,
 	}
 }
 
-// command has bwrap read the system call filter as its configuration.
-func command(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+// invoke has bwrap read the system call filter as its configuration.
+func invoke(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 	filter, err := seccomp.Bytes()
 	args := []string{"bwrap", "--die-with-parent", "--new-session", "--as-pid-1",
 		"--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", spec.ID,
 		"--bind", s.Root, "/", "--proc", "/proc", "--dev", "/dev",
-		"--bind", s.Shared, "/dev/shm", "--ro-bind", s.Guest, launched.GuestPath, "--remount-ro", "/dev",
-		"--chdir", "/", "--seccomp", strconv.Itoa(launched.ConfigFd)}
+		"--bind", s.Shared, "/dev/shm", "--ro-bind", s.Guest, command.GuestPath, "--remount-ro", "/dev",
+		"--chdir", "/", "--seccomp", strconv.Itoa(command.ConfigFd)}
 	if spec.Network.Mode == sandbox.NoNetwork {
 		args = append(args, "--unshare-net")
 	}
 	args = append(append(args, identity(s.Single)...), "--")
-	return launched.Command{Args: append(args, launched.GuestArgs...), Config: filter}, err
+	return command.Command{Args: append(args, command.GuestArgs...), Config: filter}, err
 }
 
 // identity is who the guest service is. Run by root it stays the root of the user
@@ -42,10 +42,10 @@ func command(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
 func identity(single bool) []string {
 	args := []string{"--cap-drop", "ALL"}
 	if single {
-		id := strconv.Itoa(launched.UserID)
+		id := strconv.Itoa(command.UserID)
 		return append(args, "--unshare-user", "--uid", id, "--gid", id)
 	}
-	for _, c := range launched.Capabilities {
+	for _, c := range command.Capabilities {
 		args = append(args, "--cap-add", c)
 	}
 	return args

@@ -8,12 +8,12 @@ import (
 	"syscall"
 
 	"aether/guest"
-	"aether/host/cgroup"
-	"aether/host/confine"
-	"aether/host/inroot"
-	"aether/host/proctree"
-	"aether/host/pty"
-	"aether/host/spawn"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
+	"aether/internal/host/inroot"
+	"aether/internal/host/proctree"
+	"aether/internal/host/pty"
+	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"aether/host/confine"
 	"aether/image"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

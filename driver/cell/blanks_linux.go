@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"aether/host/cgroup"
-	"aether/host/confine"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

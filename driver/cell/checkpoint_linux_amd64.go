@@ -10,11 +10,11 @@ import (
 	"slices"
 
 	"aether/guest"
-	"aether/host/confine"
-	"aether/host/inroot"
-	"aether/host/spawn"
-	"aether/host/twin"
 	"aether/image/snapshot"
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/confine"
+	"aether/internal/host/inroot"
+	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
 
@@ -28,14 +28,14 @@ const (
 	maxCheckpoint = 256 << 20
 )
 
-// checkpoint is what the processes of a cell were, as it is kept on disk.
-type checkpoint struct {
+// processImage is what the processes of a cell were, as it is kept on disk.
+type processImage struct {
 	Format   int       `json:"format"`
 	Commands []command `json:"commands"`
 	// Processes are those of the commands, and all that they have started.
-	Processes *twin.Document `json:"processes"`
+	Processes *checkpoint.Document `json:"processes"`
 
-	stamps map[string]twin.Stamp
+	stamps map[string]checkpoint.Stamp
 }
 
 // command is one that the guest service of the cell knew.
@@ -64,7 +64,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 	if err := i.checkKeepable(all); err != nil {
 		return nil, err
 	}
-	kept := &checkpoint{Format: checkpointFormat, stamps: map[string]twin.Stamp{}}
+	kept := &processImage{Format: checkpointFormat, stamps: map[string]checkpoint.Stamp{}}
 	imprint, err := i.imprintFor(ctx, all, func() error {
 		if err := kept.read(i, all); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (i *instance) checkKeepable(all []confine.Running) error {
 }
 
 // checkRaisable refuses what could not be made again.
-func (i *instance) checkRaisable(kept *checkpoint, twins []*confine.Twin) error {
+func (i *instance) checkRaisable(kept *processImage, twins []*confine.Twin) error {
 	streams, err := kept.streams()
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (i *instance) standing(ctx context.Context, fn func() error) error {
 }
 
 // read reads what is to be kept besides the imprint.
-func (c *checkpoint) read(i *instance, all []confine.Running) error {
+func (c *processImage) read(i *instance, all []confine.Running) error {
 	dir, err := i.cell.Root()
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *checkpoint) read(i *instance, all []confine.Running) error {
 		}
 	}
 	for _, r := range all {
-		if err := twin.Stamps(r.PID, root, c.stamps); err != nil {
+		if err := checkpoint.Stamps(r.PID, root, c.stamps); err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (i *instance) takeSharedMemory(draft *snapshot.Draft) error {
 	return draft.TakeAlso(dir, sharedMemory)
 }
 
-func (c *checkpoint) readCommand(service *guest.Service, pid int) error {
+func (c *processImage) readCommand(service *guest.Service, pid int) error {
 	kept, files, err := service.Keep(pid)
 	if sandbox.ClassOf(err) == sandbox.NotFound {
 		return &sandbox.Error{Class: sandbox.Conflict, Op: "snapshot", Retry: true, Err: err,
@@ -209,7 +209,7 @@ func (c *checkpoint) readCommand(service *guest.Service, pid int) error {
 }
 
 // write attaches everything to the snapshot.
-func (c *checkpoint) write(draft *snapshot.Draft, imprint *confine.Imprint) (err error) {
+func (c *processImage) write(draft *snapshot.Draft, imprint *confine.Imprint) (err error) {
 	if c.Processes, err = imprint.Keep(draft.Attach, c.stamps); err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (i *instance) recallError(err error) error {
 	return forkError(err)
 }
 
-func readCheckpoint(open confine.Files) (*checkpoint, error) {
+func readCheckpoint(open confine.Files) (*processImage, error) {
 	file, err := open(processesName)
 	if sandbox.ClassOf(err) == sandbox.NotFound {
 		return nil, &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Reason: "it was taken of files only", Remedy: "restore its files alone", Err: err}
@@ -320,8 +320,8 @@ func readCheckpoint(open confine.Files) (*checkpoint, error) {
 	return parseCheckpoint(io.LimitReader(file, maxCheckpoint))
 }
 
-func parseCheckpoint(r io.Reader) (*checkpoint, error) {
-	c := &checkpoint{}
+func parseCheckpoint(r io.Reader) (*processImage, error) {
+	c := &processImage{}
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(c); err != nil {
@@ -358,16 +358,16 @@ func damaged(format string, args ...any) error {
 		Remedy: "take the snapshot again"}
 }
 
-var _ origin = (*checkpoint)(nil)
+var _ origin = (*processImage)(nil)
 
-func (c *checkpoint) streams() (list []*stream, err error) {
+func (c *processImage) streams() (list []*stream, err error) {
 	for _, one := range c.Commands {
 		list = append(list, one.Streams...)
 	}
 	return list, nil
 }
 
-func (c *checkpoint) adopt(child *instance, p *process, ours map[*stream]*os.File) error {
+func (c *processImage) adopt(child *instance, p *process, ours map[*stream]*os.File) error {
 	for _, one := range c.Commands {
 		if one.Pid != p.inside {
 			continue

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"aether/guest"
-	"aether/host/cgroup"
-	"aether/host/confine"
 	"aether/image"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"aether/host/confine"
-	"aether/host/storedir"
+	"aether/internal/host/confine"
+	"aether/internal/host/storedir"
 )
 
 // disks keeps the writes of cells that want them on disk: one directory for each

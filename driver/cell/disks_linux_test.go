@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 func TestReapRemovesTheDisksOfDeadPrograms(t *testing.T) {

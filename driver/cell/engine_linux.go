@@ -7,9 +7,9 @@ import (
 	"os"
 	"sync"
 
-	"aether/host/cgroup"
-	"aether/host/confine"
 	"aether/image"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

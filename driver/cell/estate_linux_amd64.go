@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 
-	"aether/host/cgroup"
-	"aether/host/confine"
-	"aether/host/inroot"
-	"aether/host/spawn"
-	"aether/host/twin"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/confine"
+	"aether/internal/host/inroot"
+	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
 
@@ -32,7 +32,7 @@ type estate struct {
 	taken     map[*os.File]bool // ends of pipes
 	filled    map[uint64]bool   // pipes that hold what they held
 	terminals map[int]*os.File
-	contents  map[*twin.Content]*os.File
+	contents  map[*checkpoint.Content]*os.File
 	sockets   map[uint64]*os.File
 	opened    map[int]*os.File // by object: what a process of the child opened
 }
@@ -45,7 +45,7 @@ func newEstate(from origin, child *instance, twins []*confine.Twin) (*estate, er
 	}
 	e := &estate{child: child, twins: twins, streams: streams, ours: map[*stream]*os.File{}, made: map[int]*os.File{},
 		pipes: map[uint64][2]*os.File{}, taken: map[*os.File]bool{}, filled: map[uint64]bool{}, terminals: map[int]*os.File{},
-		contents: map[*twin.Content]*os.File{}, sockets: map[uint64]*os.File{}, opened: map[int]*os.File{}}
+		contents: map[*checkpoint.Content]*os.File{}, sockets: map[uint64]*os.File{}, opened: map[int]*os.File{}}
 	if err := e.makeInside(); err != nil {
 		e.closeTheirs()
 		return nil, err
@@ -55,13 +55,13 @@ func newEstate(from origin, child *instance, twins []*confine.Twin) (*estate, er
 
 // order is what a process of the child is asked to make.
 type order struct {
-	twin.Batch
+	checkpoint.Batch
 	estate  *estate
 	by      *confine.Twin // in whose name
 	objects []int         // of the paths
 	seen    map[int]bool
-	known   map[*twin.Content]bool
-	socks   map[uint64]*twin.Sock
+	known   map[*checkpoint.Content]bool
+	socks   map[uint64]*checkpoint.Sock
 }
 
 func (e *estate) makeInside() error {
@@ -79,7 +79,7 @@ func (e *estate) makeInside() error {
 
 // order collects what is to be made.
 func (e *estate) order() (*order, error) {
-	o := &order{estate: e, seen: map[int]bool{}, known: map[*twin.Content]bool{}, socks: map[uint64]*twin.Sock{}}
+	o := &order{estate: e, seen: map[int]bool{}, known: map[*checkpoint.Content]bool{}, socks: map[uint64]*checkpoint.Sock{}}
 	for _, t := range e.twins {
 		if err := o.collect(t); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (o *order) collect(t *confine.Twin) error {
 	return nil
 }
 
-func (o *order) descriptor(t *confine.Twin, d twin.Descriptor) error {
+func (o *order) descriptor(t *confine.Twin, d checkpoint.Descriptor) error {
 	switch {
 	case d.Content != nil:
 		return o.content(t, d.Content)
@@ -121,7 +121,7 @@ func (o *order) descriptor(t *confine.Twin, d twin.Descriptor) error {
 		}
 		o.AddSocket(d.Sock)
 		o.socks[d.Sock.Inode] = d.Sock
-	case d.Kind == twin.Virtual && !isTerminal(d):
+	case d.Kind == checkpoint.Virtual && !isTerminal(d):
 		if err := o.asked(t); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (o *order) descriptor(t *confine.Twin, d twin.Descriptor) error {
 	return nil
 }
 
-func (o *order) content(t *confine.Twin, c *twin.Content) error {
+func (o *order) content(t *confine.Twin, c *checkpoint.Content) error {
 	if o.known[c] {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (o *order) place() error {
 		}
 	}
 	making.Steps, making.Bytes = o.Size()
-	var made *twin.Made
+	var made *checkpoint.Made
 	var unable error
 	making.Write = func(s *spawn.Script) int {
 		if made, unable = o.Write(s, confine.FirstInput); unable != nil {
@@ -213,7 +213,7 @@ func (o *order) checkPeers() error {
 }
 
 // identity translates the host's ids to the cell's.
-func (e *estate) identity(place twin.Place) (uid, gid uint32, groups []uint32) {
+func (e *estate) identity(place checkpoint.Place) (uid, gid uint32, groups []uint32) {
 	id := e.child.engine.host.Identity
 	uid, gid = id.FromHost(place.UID, place.GID)
 	for _, group := range place.Groups {

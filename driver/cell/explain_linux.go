@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"aether/host/confine"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

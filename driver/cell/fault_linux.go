@@ -7,8 +7,8 @@ import (
 	"syscall"
 
 	"aether/guest"
-	"aether/host/confine"
-	"aether/host/kernel"
+	"aether/internal/host/confine"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
@@ -112,7 +112,7 @@ func faultOfClone(e *sandbox.Error) error {
 		e.Remedy = "raise the sysctls user.max_*_namespaces"
 	case errors.Is(e.Err, syscall.ENOSYS):
 		e.Reason = "clone3 is not allowed here, or the kernel does not have it"
-		e.Remedy = kernel.ContainerRemedy + "; otherwise Linux " + kernel.Least + " or newer"
+		e.Remedy = features.ContainerRemedy + "; otherwise Linux " + features.Least + " or newer"
 	case errors.Is(e.Err, syscall.EPERM), errors.Is(e.Err, syscall.EACCES):
 		e.Reason = "this user may not make the namespaces of a cell"
 		e.Remedy = namespaceRemedy()
@@ -125,7 +125,7 @@ func faultOfClone(e *sandbox.Error) error {
 // namespaceRemedy names the setting that forbids namespaces, if there is one.
 func namespaceRemedy() string {
 	var e *sandbox.Error
-	if errors.As(kernel.Userns(), &e) && e.Remedy != "" {
+	if errors.As(features.Userns(), &e) && e.Remedy != "" {
 		return e.Remedy
 	}
 	return "see `aether doctor`; run as root, or allow unprivileged user namespaces"

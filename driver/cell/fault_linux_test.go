@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"aether/guest"
-	"aether/host/confine"
-	"aether/host/spawn"
+	"aether/internal/host/confine"
+	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
 

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"aether/host/cgroup"
-	"aether/host/confine"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"aether/host/cgroup"
+	"aether/internal/host/cgroup"
 )
 
 // groups makes the cgroups of this program's cells.

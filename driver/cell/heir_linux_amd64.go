@@ -8,11 +8,11 @@ import (
 	"strings"
 	"syscall"
 
-	"aether/host/cgroup"
-	"aether/host/confine"
-	"aether/host/inroot"
-	"aether/host/pty"
-	"aether/host/twin"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/confine"
+	"aether/internal/host/inroot"
+	"aether/internal/host/pty"
 	"aether/sandbox"
 )
 
@@ -52,7 +52,7 @@ func (h *heir) rebirth() (r confine.Rebirth, err error) {
 			return r, err
 		}
 		r.Descriptors = append(r.Descriptors, confine.Descriptor{Number: d.Number, File: f, CloseOnExec: d.CloseOnExec(), Locks: d.ProcessLocks()})
-		if d.Kind == twin.Poll {
+		if d.Kind == checkpoint.Poll {
 			r.Polls = append(r.Polls, pollOf(d))
 		}
 		if number, ok := terminalNumber(d.Target); ok && terminalDevice(number) == place.Terminal {
@@ -85,11 +85,11 @@ func (h *heir) check() error {
 	return nil
 }
 
-func sameUser(a, b twin.Place) bool {
+func sameUser(a, b checkpoint.Place) bool {
 	return a.UID == b.UID && a.GID == b.GID && slices.Equal(a.Groups, b.Groups)
 }
 
-func (h *heir) checkDescriptor(d twin.Descriptor) error {
+func (h *heir) checkDescriptor(d checkpoint.Descriptor) error {
 	switch {
 	case isTerminal(d):
 		number, err := h.terminalOf(d)
@@ -97,7 +97,7 @@ func (h *heir) checkDescriptor(d twin.Descriptor) error {
 			err = h.refuse(fmt.Sprintf("has descriptor %d open on %s, whose other end is in the cell", d.Number, d.Target))
 		}
 		return err
-	case d.Kind == twin.Other:
+	case d.Kind == checkpoint.Other:
 		return h.refuse(fmt.Sprintf("has descriptor %d open on %s", d.Number, d.Target))
 	}
 	return nil
@@ -135,7 +135,7 @@ func (h *heir) mappings() (list []confine.Mapping, err error) {
 		}
 		var f *os.File
 		if m.Content != nil {
-			f, err = twin.Reopen(h.contents[m.Content], flags)
+			f, err = checkpoint.Reopen(h.contents[m.Content], flags)
 		} else {
 			f, err = h.openPath(m.Path, flags)
 		}
@@ -150,7 +150,7 @@ func (h *heir) mappings() (list []confine.Mapping, err error) {
 
 func (h *heir) refuse(what string) error { return h.twin.Refuse(what) }
 
-func pollOf(d twin.Descriptor) confine.Poll {
+func pollOf(d checkpoint.Descriptor) confine.Poll {
 	p := confine.Poll{Number: d.Number}
 	for _, w := range d.Watches {
 		p.Watches = append(p.Watches, confine.Watch{Number: int(w[0]), Events: uint32(w[1]), Data: uint64(w[2])})
@@ -159,7 +159,7 @@ func pollOf(d twin.Descriptor) confine.Poll {
 }
 
 // make makes the file of a descriptor, once for all that stand for it.
-func (h *heir) make(d twin.Descriptor) (*os.File, error) {
+func (h *heir) make(d checkpoint.Descriptor) (*os.File, error) {
 	if f := h.made[d.Object]; f != nil {
 		return f, nil
 	}
@@ -175,25 +175,25 @@ func (h *heir) make(d twin.Descriptor) (*os.File, error) {
 	return f, d.SetNonblock(f)
 }
 
-func (h *heir) makeNew(d twin.Descriptor) (*os.File, error) {
+func (h *heir) makeNew(d checkpoint.Descriptor) (*os.File, error) {
 	if isTerminal(d) {
 		return h.makeTerminal(d)
 	}
 	switch d.Kind {
-	case twin.Pipe:
+	case checkpoint.Pipe:
 		return h.makePipe(d)
-	case twin.File:
+	case checkpoint.File:
 		return h.makeFile(d)
-	case twin.Deleted, twin.Memory:
-		f, err := twin.Reopen(h.contents[d.Content], d.Flags)
+	case checkpoint.Deleted, checkpoint.Memory:
+		f, err := checkpoint.Reopen(h.contents[d.Content], d.Flags)
 		if err != nil {
 			return nil, err
 		}
 		return f, seek(f, d.Position)
-	case twin.Virtual:
+	case checkpoint.Virtual:
 		f := h.opened[d.Object]
 		return f, seek(f, d.Position)
-	case twin.Socket:
+	case checkpoint.Socket:
 		return h.sockets[d.Inode], nil
 	}
 	return d.Remake()
@@ -208,7 +208,7 @@ func seek(f *os.File, position int64) error {
 }
 
 // makeFile opens the child's own file of that path.
-func (h *heir) makeFile(d twin.Descriptor) (*os.File, error) {
+func (h *heir) makeFile(d checkpoint.Descriptor) (*os.File, error) {
 	f, err := h.openPath(d.Target, d.Flags)
 	if err != nil {
 		return nil, h.refuse(fmt.Sprintf("has descriptor %d open on %s, which cannot be opened again: %v", d.Number, d.Target, err))
@@ -239,7 +239,7 @@ func (h *heir) openPath(path string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := twin.CheckPlain(f); err != nil {
+	if err := checkpoint.CheckPlain(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -263,7 +263,7 @@ func (e *estate) openRoot() (*inroot.Root, error) {
 
 // makePipe makes a pipe for each of the source's. If this program reads or
 // writes the other end there, it does so here too.
-func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
+func (h *heir) makePipe(d checkpoint.Descriptor) (*os.File, error) {
 	ends, ok := h.pipes[d.Inode]
 	if !ok {
 		var err error
@@ -285,11 +285,11 @@ func (h *heir) makePipe(d twin.Descriptor) (*os.File, error) {
 	if d.Flags&syscall.O_APPEND != 0 || !h.free(end) {
 		// Each open file has its own way of waiting.
 		var err error
-		if end, err = twin.Reopen(end, d.Flags); err != nil {
+		if end, err = checkpoint.Reopen(end, d.Flags); err != nil {
 			return nil, err
 		}
 	}
-	return end, twin.SetCapacity(end, d.Capacity)
+	return end, checkpoint.SetCapacity(end, d.Capacity)
 }
 
 // free says that nobody has an end of a pipe yet, and takes it.
@@ -332,16 +332,16 @@ func (h *heir) newPipe(inode uint64) (ends [2]*os.File, err error) {
 
 // refill puts what had not been read into the pipe. It does not wait for room,
 // whatever the process does that has this end already.
-func (h *heir) refill(end *os.File, d twin.Descriptor) error {
-	to, err := twin.Reopen(end, syscall.O_WRONLY|syscall.O_NONBLOCK)
+func (h *heir) refill(end *os.File, d checkpoint.Descriptor) error {
+	to, err := checkpoint.Reopen(end, syscall.O_WRONLY|syscall.O_NONBLOCK)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	if err := twin.SetCapacity(to, d.Capacity); err != nil {
+	if err := checkpoint.SetCapacity(to, d.Capacity); err != nil {
 		return err
 	}
-	n, err := twin.Fill(to, d.Unread)
+	n, err := checkpoint.Fill(to, d.Unread)
 	if err == nil && n < len(d.Unread) {
 		err = h.refuse(fmt.Sprintf("has a pipe that holds more than fits a new one (%d of %d bytes)", n, len(d.Unread)))
 	}
@@ -351,14 +351,14 @@ func (h *heir) refill(end *os.File, d twin.Descriptor) error {
 // controlling is a process's own terminal, whichever that is.
 const controlling = "/dev/tty"
 
-func isTerminal(d twin.Descriptor) bool {
+func isTerminal(d checkpoint.Descriptor) bool {
 	_, ok := terminalNumber(d.Target)
 	return ok || d.Target == controlling
 }
 
 // makeTerminal opens a terminal of the child. It must never be by the name of
 // the controlling one, which here would be this program's.
-func (h *heir) makeTerminal(d twin.Descriptor) (*os.File, error) {
+func (h *heir) makeTerminal(d checkpoint.Descriptor) (*os.File, error) {
 	number, err := h.terminalOf(d)
 	if err != nil {
 		return nil, err
@@ -371,11 +371,11 @@ func (h *heir) makeTerminal(d twin.Descriptor) (*os.File, error) {
 		h.theirs = append(h.theirs, slave)
 		h.terminals[number] = slave
 	}
-	return twin.Reopen(h.terminals[number], d.Flags)
+	return checkpoint.Reopen(h.terminals[number], d.Flags)
 }
 
 // terminalOf is the number of the terminal that a descriptor stands for.
-func (h *heir) terminalOf(d twin.Descriptor) (int, error) {
+func (h *heir) terminalOf(d checkpoint.Descriptor) (int, error) {
 	if number, ok := terminalNumber(d.Target); ok {
 		return number, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"aether/host/confine"
+	"aether/internal/host/confine"
 )
 
 // forks is what a cell keeps for being forked.

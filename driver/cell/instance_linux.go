@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"aether/guest"
-	"aether/host/cgroup"
-	"aether/host/confine"
 	"aether/image"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aether/guest"
-	"aether/host/cgroup"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 

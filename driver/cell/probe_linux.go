@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"aether/guest"
-	"aether/host/cgroup"
-	"aether/host/confine"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 

@@ -3,7 +3,7 @@ package cell_test
 import (
 	"testing"
 
-	"aether/host/again"
+	"aether/internal/unprivtest"
 )
 
 // TestAgainAsOrdinaryUser runs the other tests once more without the rights of
@@ -13,5 +13,5 @@ func TestAgainAsOrdinaryUser(t *testing.T) {
 	if testing.Short() {
 		flags = append(flags, "-test.short")
 	}
-	again.AsOrdinaryUser(t, flags)
+	unprivtest.AsOrdinaryUser(t, flags)
 }

@@ -6,8 +6,8 @@ import (
 	"os"
 	"slices"
 
-	"aether/host/confine"
-	"aether/host/twin"
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/confine"
 	"aether/sandbox"
 )
 
@@ -43,7 +43,7 @@ func (i *instance) running() (all []confine.Running, err error) {
 			return nil, err
 		}
 	}
-	orphans, err := twin.Children(i.cell.Pid())
+	orphans, err := checkpoint.Children(i.cell.Pid())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func family(list []confine.Running, pid, parent int) ([]confine.Running, error) 
 	}
 	place := len(list)
 	list = append(list, confine.Running{PID: pid, Parent: parent})
-	children, err := twin.Children(pid)
+	children, err := checkpoint.Children(pid)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"sync"
 
-	"aether/host/inroot"
 	"aether/image/snapshot"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"aether/driver/cell"
-	"aether/host/kernel"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
@@ -86,7 +86,7 @@ func TestSnapshotKeepsEveryKindOfFile(t *testing.T) {
 	driver, _ := newDriver(t)
 	for name, disk := range map[string]bool{"memory": false, "disk": true} {
 		t.Run(name, func(t *testing.T) {
-			if !disk && !kernel.TmpfsUserAttributes() {
+			if !disk && !features.TmpfsUserAttributes() {
 				t.Skip("in memory no directory of the image can be replaced before Linux 6.6")
 			}
 			spec := ownerSpec()
@@ -104,7 +104,7 @@ func TestSnapshotKeepsEveryKindOfFile(t *testing.T) {
 // TestSnapshotsOfRestoredCells hold what all cells of the line wrote.
 func TestSnapshotsOfRestoredCells(t *testing.T) {
 	driver, _ := newDriver(t)
-	disk := sandbox.Limits{DiskBacked: !kernel.TmpfsUserAttributes()} // or no directory of the image could be replaced
+	disk := sandbox.Limits{DiskBacked: !features.TmpfsUserAttributes()} // or no directory of the image could be replaced
 	spec := ownerSpec()
 	spec.Limits = disk
 	first := create(t, driver, spec)

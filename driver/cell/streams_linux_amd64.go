@@ -4,8 +4,8 @@ import (
 	"errors"
 	"os"
 
-	"aether/host/pty"
-	"aether/host/twin"
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/pty"
 )
 
 // origin is where the processes of a new cell come from: a cell that lives, or
@@ -47,7 +47,7 @@ func newStream(file *os.File, isTerminal bool) (s *stream, err error) {
 		s.Terminal, err = readTerminal(file)
 	} else {
 		s.Pipe = &pipeEnd{}
-		s.Pipe.Inode, s.Pipe.Writes, err = twin.PipeEnd(file)
+		s.Pipe.Inode, s.Pipe.Writes, err = checkpoint.PipeEnd(file)
 	}
 	if errors.Is(err, os.ErrClosed) {
 		return &stream{file: file}, nil

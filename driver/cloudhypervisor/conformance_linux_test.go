@@ -12,5 +12,5 @@ var suite = vmmtest.Suite{New: New}
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
 // TestConformance runs wherever a release of Cloud Hypervisor and a usable KVM are
-// found, and in the lab: go run ./kvmlab -driver cloud-hypervisor -binary PATH.
+// found, and in the lab: go run ./cmd/kvmtest -driver cloud-hypervisor -binary PATH.
 func TestConformance(t *testing.T) { suite.Run(t) }

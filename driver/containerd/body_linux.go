@@ -12,9 +12,9 @@ import (
 	"github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/guest/channel"
-	"aether/guest/inside"
 	"aether/sandbox"
 )
 
@@ -36,17 +36,17 @@ const (
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *body) boot(ctx context.Context, id string, config *specs.Spec, layers []string, s inside.Settings) (*channel.Dialer, error) {
+func (b *body) boot(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
 	dialer, err := b.begin(ctx, id, config, layers, s)
 	if err == nil {
 		return dialer, nil
 	}
-	clean, cancel := context.WithTimeout(context.Background(), inside.CleanupTime)
+	clean, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
 	defer cancel()
 	return nil, errors.Join(err, b.Release(clean))
 }
 
-func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers []string, s inside.Settings) (*channel.Dialer, error) {
+func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -55,16 +55,16 @@ func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers 
 	}
 	// The caller's impatience does not cut a request off: nobody would know what
 	// the daemon made of it.
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.BootTime)
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemon.BootTime)
 	defer cancel()
-	d, labels := b.engine.daemon, map[string]string{ownerLabel: b.engine.Owner.Label, idLabel: id}
+	d, labels := b.engine.client, map[string]string{ownerLabel: b.engine.Owner.Label, idLabel: id}
 	if err := d.register(whole, b.id, b.engine.opts.shim(), labels, config); err != nil {
 		return nil, err
 	}
 	if err := d.run(whole, b.id, b.pipes, overlayOptions(layers, b.part(upperName), b.part(workName))); err != nil {
 		return nil, err
 	}
-	dialer, err := inside.Meet(ctx, b.pipes, s)
+	dialer, err := guestagent.Meet(ctx, b.pipes, s)
 	return dialer, b.pipes.said.Explain(err)
 }
 
@@ -82,19 +82,19 @@ func (b *body) furnish() (err error) {
 	return err
 }
 
-// Kill implements inside.Body.
+// Kill implements guestagent.Body.
 func (b *body) Kill() error {
 	b.killed.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
-	return explain(b.engine.daemon.kill(ctx, b.id))
+	return explain(b.engine.client.kill(ctx, b.id))
 }
 
-// Wait implements inside.Body. A sandbox outlives its daemon, until it is to end:
+// Wait implements guestagent.Body. A sandbox outlives its daemon, until it is to end:
 // the shim and the pipes do not need it.
 func (b *body) Wait() sandbox.Exit {
 	for began := time.Now(); ; time.Sleep(again) {
-		answer, err := b.engine.daemon.tasks.Wait(context.Background(), &tasks.WaitRequest{ContainerID: b.id})
+		answer, err := b.engine.client.tasks.Wait(context.Background(), &tasks.WaitRequest{ContainerID: b.id})
 		switch {
 		case err == nil:
 			return b.exit(answer.GetExitStatus())
@@ -102,7 +102,7 @@ func (b *body) Wait() sandbox.Exit {
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "containerd has lost the container: " + err.Error()}
 		case !b.killed.Load():
 			began = time.Now()
-		case time.Since(began) > daemons.Patience:
+		case time.Since(began) > daemon.Patience:
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "containerd went away: " + err.Error()}
 		}
 	}
@@ -110,7 +110,7 @@ func (b *body) Wait() sandbox.Exit {
 
 // exit says why a container has ended.
 func (b *body) exit(code uint32) sandbox.Exit {
-	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	if stats, err := b.Stats(ctx); err == nil && stats.OOMKills != nil && *stats.OOMKills > 0 {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
@@ -118,26 +118,26 @@ func (b *body) exit(code uint32) sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("the guest service ended (code %d): %s", code, b.pipes.said.String())}
 }
 
-// Release implements inside.Body. The files go last: what runs uses them.
+// Release implements guestagent.Body. The files go last: what runs uses them.
 func (b *body) Release(ctx context.Context) error {
 	var err error
 	if b.pipes != nil {
 		err = b.pipes.Close()
 	}
-	if failed := b.engine.daemon.remove(ctx, b.id); failed != nil {
+	if failed := b.engine.client.remove(ctx, b.id); failed != nil {
 		return errors.Join(err, failed)
 	}
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// Pause implements daemons.Body.
+// Pause implements daemon.Body.
 func (b *body) Pause(ctx context.Context) error {
-	_, err := b.engine.daemon.tasks.Pause(ctx, &tasks.PauseTaskRequest{ContainerID: b.id})
+	_, err := b.engine.client.tasks.Pause(ctx, &tasks.PauseTaskRequest{ContainerID: b.id})
 	return explain(err)
 }
 
-// Resume implements daemons.Body.
+// Resume implements daemon.Body.
 func (b *body) Resume(ctx context.Context) error {
-	_, err := b.engine.daemon.tasks.Resume(ctx, &tasks.ResumeTaskRequest{ContainerID: b.id})
+	_, err := b.engine.client.tasks.Resume(ctx, &tasks.ResumeTaskRequest{ContainerID: b.id})
 	return explain(err)
 }

@@ -3,14 +3,14 @@ package containerd_test
 import (
 	"testing"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/drivertest"
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 )
 
 // TestConformance runs with the shim of runc, which any host has room for. Others
 // are for TestConformanceOfShims.
 func TestConformance(t *testing.T) {
-	daemonstest.Need(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: held})
+	daemontest.Need(t)
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: pace, Left: held})
 }

@@ -20,7 +20,7 @@ import (
 const specType = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
 // register tells containerd of a container. Nothing runs yet.
-func (d *daemon) register(ctx context.Context, id, shim string, labels map[string]string, config *specs.Spec) error {
+func (d *client) register(ctx context.Context, id, shim string, labels map[string]string, config *specs.Spec) error {
 	text, err := json.Marshal(config)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (d *daemon) register(ctx context.Context, id, shim string, labels map[strin
 }
 
 // run starts a container's first process, with its streams joined to the pipes.
-func (d *daemon) run(ctx context.Context, id string, p *pipes, overlay []string) error {
+func (d *client) run(ctx context.Context, id string, p *pipes, overlay []string) error {
 	_, err := d.tasks.Create(ctx, &tasks.CreateTaskRequest{
 		ContainerID: id, Stdin: p.path(inName), Stdout: p.path(outName), Stderr: p.path(errName),
 		Rootfs: []*types.Mount{{Type: "overlay", Source: "overlay", Options: overlay}},
@@ -47,7 +47,7 @@ func (d *daemon) run(ctx context.Context, id string, p *pipes, overlay []string)
 // kill ends what runs in a container. Frozen processes die when they go on. Some
 // runtimes let them, and then refuse to do it again: whether they died is for
 // those to say who wait for it.
-func (d *daemon) kill(ctx context.Context, id string) error {
+func (d *client) kill(ctx context.Context, id string) error {
 	_, err := d.tasks.Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL)})
 	if err != nil {
 		return ended(err)
@@ -74,7 +74,7 @@ func ended(err error) error {
 const again = 50 * time.Millisecond
 
 // remove ends a container and everything that containerd keeps of it.
-func (d *daemon) remove(ctx context.Context, id string) error {
+func (d *client) remove(ctx context.Context, id string) error {
 	for {
 		err := d.tryRemove(ctx, id)
 		if err == nil || ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (d *daemon) remove(ctx context.Context, id string) error {
 	}
 }
 
-func (d *daemon) tryRemove(ctx context.Context, id string) error {
+func (d *client) tryRemove(ctx context.Context, id string) error {
 	if err := d.kill(ctx, id); err != nil {
 		return err
 	}

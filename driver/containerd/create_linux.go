@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -21,14 +21,14 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	return instance, nil
 }
 
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instance, error) {
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemon.Instance, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
 	if err := d.opts.accepts(spec); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemons.BootTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.BootTime)
 	defer cancel()
 	e, err := d.open(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instan
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.daemon.ping(ctx); err != nil {
+	if _, err := e.client.ping(ctx); err != nil {
 		return nil, err
 	}
 	leave, err := e.Fleet.Enter(d.opts.name())
@@ -63,14 +63,14 @@ func (o Options) accepts(spec sandbox.Spec) error {
 		return refuse("network.mode", "a machine cannot be in the host's network namespace", "use none")
 	case l.DiskBytes > 0:
 		return refuse("limits.disk", "what is written is in a directory of the host, which has no bound of its own", "leave it unset")
-	case l.MemoryBytes > 0 && l.MemoryBytes < inside.MinMemory:
-		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, inside.MinMemory), "")
+	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
+		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
 	}
 	return nil
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemons.Instance, error) {
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemon.Instance, error) {
 	layers, err := e.Bare.Layers(root)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err != nil {
 		return nil, err
 	}
-	settings := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	dialer, err := b.boot(ctx, spec.ID, config, layers, settings.With(spec.Command))
 	if err != nil {
 		return nil, err

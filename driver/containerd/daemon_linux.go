@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 	"aether/sandbox"
 )
 
@@ -37,8 +37,8 @@ func (o Options) address() string {
 	return defaultAddress
 }
 
-// daemon is a connection to containerd.
-type daemon struct {
+// client is a connection to containerd.
+type client struct {
 	socket     string
 	conn       *grpc.ClientConn
 	tasks      tasks.TasksClient
@@ -47,7 +47,7 @@ type daemon struct {
 }
 
 // connect makes a client of the daemon; close gives it back. It waits for nobody.
-func connect(socket string) (*daemon, error) {
+func connect(socket string) (*client, error) {
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}
@@ -56,11 +56,11 @@ func connect(socket string) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &daemon{socket: socket, conn: conn, tasks: tasks.NewTasksClient(conn),
+	return &client{socket: socket, conn: conn, tasks: tasks.NewTasksClient(conn),
 		containers: containers.NewContainersClient(conn), version: version.NewVersionClient(conn)}, nil
 }
 
-func (d *daemon) close() error { return d.conn.Close() }
+func (d *client) close() error { return d.conn.Close() }
 
 // inNamespace tells the daemon for whom each request is.
 func inNamespace(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -68,8 +68,8 @@ func inNamespace(ctx context.Context, method string, req, reply any, conn *grpc.
 }
 
 // ping asks for a sign of life, which is a version. Errors: Unavailable.
-func (d *daemon) ping(ctx context.Context) (text string, err error) {
-	where := daemons.Daemon{Socket: d.socket, Name: "containerd", Unit: "containerd",
+func (d *client) ping(ctx context.Context) (text string, err error) {
+	where := daemon.Daemon{Socket: d.socket, Name: "containerd", Unit: "containerd",
 		Install: "install the package containerd and start it, or set " + addressVariable, Allow: "run as root"}
 	err = where.Ping(ctx, func(ctx context.Context) error {
 		answer, err := d.version.Version(ctx, &emptypb.Empty{})

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"os"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -17,9 +17,9 @@ var (
 
 // engine is what a program that makes sandboxes holds as long as it lives.
 type engine struct {
-	daemons.Home
+	daemon.Home
 	opts   Options
-	daemon *daemon
+	client *client
 	guest  string // aether-guest
 	boxes  string // has what is kept of the sandboxes
 }
@@ -34,28 +34,28 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if err := needs(ctx, opts); err != nil {
 		return err
 	}
-	if e.guest, err = inside.Find(); err != nil {
+	if e.guest, err = guestagent.Find(); err != nil {
 		return err
 	}
 	e.opts = opts
-	daemon, err := connect(opts.address())
+	client, err := connect(opts.address())
 	if err != nil {
 		return err
 	}
-	if err := e.prepare(ctx, daemon); err != nil {
-		return errors.Join(err, daemon.close())
+	if err := e.prepare(ctx, client); err != nil {
+		return errors.Join(err, client.close())
 	}
-	e.daemon = daemon
+	e.client = client
 	return nil
 }
 
 // prepare makes what the engine keeps on this host, and removes what dead
 // programs left.
-func (e *engine) prepare(ctx context.Context, daemon *daemon) error {
-	if _, err := daemon.ping(ctx); err != nil {
+func (e *engine) prepare(ctx context.Context, client *client) error {
+	if _, err := client.ping(ctx); err != nil {
 		return err
 	}
-	err := e.Furnish(e.opts.RunDir, e.opts.Images, func(runDir string) (int, error) { return daemon.reap(ctx, runDir) })
+	err := e.Furnish(e.opts.RunDir, e.opts.Images, func(runDir string) (int, error) { return client.reap(ctx, runDir) })
 	if err != nil {
 		return err
 	}
@@ -69,5 +69,5 @@ func (e *engine) prepare(ctx context.Context, daemon *daemon) error {
 // Close implements sandbox.Closer.
 func (d *Driver) Close(ctx context.Context) error {
 	e := &d.engine
-	return e.Home.Close(ctx, func() error { return errors.Join(os.RemoveAll(e.boxes), e.daemon.close()) })
+	return e.Home.Close(ctx, func() error { return errors.Join(os.RemoveAll(e.boxes), e.client.close()) })
 }

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"aether/driver/containerd"
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/sandbox"
 )
 
@@ -32,10 +32,10 @@ const (
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return containerd.New(containerd.Options{RunDir: dir, Images: daemonstest.Images, Shim: os.Getenv(shimVariable)})
+	return containerd.New(containerd.Options{RunDir: dir, Images: daemontest.Images, Shim: os.Getenv(shimVariable)})
 }
 
-func TestMain(m *testing.M) { os.Exit(daemonstest.Main(m, newDriver, lacks, start)) }
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m, newDriver, lacks, start)) }
 
 func lacks() string {
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "runc"} {
@@ -75,7 +75,7 @@ func startDaemon(dir string) (socket string, stop func(), err error) {
 		return "", nil, err
 	}
 	ready := func() error { _, err := list(socket); return err }
-	daemon, err := daemonstest.Start(exec.Command("containerd", "--config", config), filepath.Join(dir, "log"), syscall.SIGTERM, ready)
+	daemon, err := daemontest.Start(exec.Command("containerd", "--config", config), filepath.Join(dir, "log"), syscall.SIGTERM, ready)
 	if err != nil {
 		return "", nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"aether/driver/daemons"
-	"aether/host/layerfs"
+	"aether/driver/daemon"
+	"aether/internal/host/layerfs"
 )
 
 // pipes are the named pipes that a shim joins to the standard descriptors of a
@@ -16,7 +16,7 @@ import (
 type pipes struct {
 	dir            string
 	in, out, errIn *os.File
-	said           daemons.Said
+	said           daemon.Said
 }
 
 // Names of the pipes.

@@ -6,16 +6,16 @@ import (
 	"os/exec"
 	"strings"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
-	"aether/host/kernel"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
 // Probe implements sandbox.Driver. It asks the daemon and the host, and makes
 // nothing.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
-	ctx, cancel := context.WithTimeout(ctx, daemons.ProbeTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.ProbeTime)
 	defer cancel()
 	version, err := look(ctx, d.opts)
 	report := sandbox.Report{Version: version, Usable: true}
@@ -24,7 +24,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		if err == nil {
 			continue
 		}
-		reason, remedy := daemons.Tell(err)
+		reason, remedy := daemon.Tell(err)
 		reasons = append(reasons, reason)
 		if remedy != "" {
 			remedies = append(remedies, remedy)
@@ -37,15 +37,15 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 }
 
 func look(ctx context.Context, opts Options) (string, error) {
-	daemon, err := connect(opts.address())
+	client, err := connect(opts.address())
 	if err != nil {
 		return "", err
 	}
-	version, err := daemon.ping(ctx)
+	version, err := client.ping(ctx)
 	if err == nil {
-		_, err = inside.Find()
+		_, err = guestagent.Find()
 	}
-	return version, errors.Join(err, daemon.close())
+	return version, errors.Join(err, client.close())
 }
 
 // needs says what a shim lacks on this host. Errors: Unavailable.
@@ -63,8 +63,8 @@ func needs(ctx context.Context, opts Options) error {
 			RuncShim: "install the package containerd", RunscShim: "install a release of gVisor, or `make runsc-shim` and put it into PATH"}[opts.shim()])
 	}
 	if opts.boundary() == sandbox.HardwareBoundary {
-		if err := kernel.KVM(ctx); err != nil {
-			reason, remedy := daemons.Tell(err)
+		if err := features.KVM(ctx); err != nil {
+			reason, remedy := daemon.Tell(err)
 			missing, remedies = append(missing, reason), append(remedies, remedy)
 		}
 	}

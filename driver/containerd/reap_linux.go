@@ -9,7 +9,7 @@ import (
 
 	"github.com/containerd/containerd/api/services/containers/v1"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 )
 
 const (
@@ -24,19 +24,19 @@ func boxesOf(lock string) string { return strings.TrimSuffix(lock, filepath.Ext(
 
 // Reap implements sandbox.Reaper.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
-	daemon, err := connect(d.opts.address())
+	client, err := connect(d.opts.address())
 	if err != nil {
 		return 0, err
 	}
-	defer daemon.close()
-	meet := func() error { _, err := daemon.ping(ctx); return err }
-	return daemons.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return daemon.reap(ctx, runDir) })
+	defer client.close()
+	meet := func() error { _, err := client.ping(ctx); return err }
+	return daemon.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return client.reap(ctx, runDir) })
 }
 
 // reap removes the containers of dead programs and, once none uses it, what these
 // kept.
-func (d *daemon) reap(ctx context.Context, runDir string) (count int, err error) {
-	dead := daemons.OpenGraveyard(runDir)
+func (d *client) reap(ctx context.Context, runDir string) (count int, err error) {
+	dead := daemon.OpenGraveyard(runDir)
 	defer func() { err = errors.Join(err, dead.Close()) }()
 	list, err := d.containers.List(ctx, &containers.ListContainersRequest{})
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/containerd"
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/drivertest"
-	"aether/driver/launched/launchedtest"
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 // TestConformanceOfShims is the same suite with another wall around each
 // container.
 func TestConformanceOfShims(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	for name, c := range map[string]struct {
 		shim string
 		drivertest.Config
@@ -32,7 +32,7 @@ func TestConformanceOfShims(t *testing.T) {
 			if report := newDriver(t.TempDir()).Probe(t.Context()); !report.Usable {
 				t.Skipf("%s (%s)", report.Reason, report.Remedy)
 			}
-			c.New, c.Overhead, c.Left = newDriver, inside.Overhead, held
+			c.New, c.Overhead, c.Left = newDriver, guestagent.Overhead, held
 			drivertest.Run(t, c.Config)
 		})
 	}
@@ -41,8 +41,8 @@ func TestConformanceOfShims(t *testing.T) {
 // TestProbeOfKata: the boundary is what the shim gives, and what is missing for it
 // is told.
 func TestProbeOfKata(t *testing.T) {
-	daemonstest.Need(t)
-	driver := containerd.New(containerd.Options{RunDir: t.TempDir(), Images: daemonstest.Images, Shim: containerd.KataShim})
+	daemontest.Need(t)
+	driver := containerd.New(containerd.Options{RunDir: t.TempDir(), Images: daemontest.Images, Shim: containerd.KataShim})
 	if got := driver.Info(); got.Boundary != sandbox.HardwareBoundary || got.Name != "kata" {
 		t.Errorf("%+v", got)
 	}
@@ -62,27 +62,27 @@ func TestProbeOfKata(t *testing.T) {
 }
 
 func TestDaemonThatCannotBeUsed(t *testing.T) {
-	daemonstest.Need(t) // else the shim is what is missing
+	daemontest.Need(t) // else the shim is what is missing
 	at := func(dir, address string) sandbox.Driver {
-		return containerd.New(containerd.Options{RunDir: dir, Address: address, Images: daemonstest.Images})
+		return containerd.New(containerd.Options{RunDir: dir, Address: address, Images: daemontest.Images})
 	}
-	daemonstest.CannotBeUsed(t, at, map[string]daemonstest.Unusable{
-		"missing": {daemonstest.Missing(t), "does not exist", "install"},
-		"down":    {daemonstest.Dead(t), "nobody listens", "start it"},
-		"hanging": {daemonstest.Silent(t), "does not answer", "restart it"},
+	daemontest.CannotBeUsed(t, at, map[string]daemontest.Unusable{
+		"missing": {daemontest.Missing(t), "does not exist", "install"},
+		"down":    {daemontest.Dead(t), "nobody listens", "start it"},
+		"hanging": {daemontest.Silent(t), "does not answer", "restart it"},
 	})
 }
 
 func sh(t *testing.T, instance sandbox.Instance, script string) string {
 	t.Helper()
-	out, _ := launchedtest.Sh(t, instance, script)
+	out, _ := commandtest.Sh(t, instance, script)
 	return out
 }
 
 // TestRootIsHeldToo: with runc, the root of a container is the host's own, so its
 // rights are what stands between.
 func TestRootIsHeldToo(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	driver := newDriver(t.TempDir()).(*containerd.Driver)
 	defer driver.Close(context.Background())
 	instance, err := driver.Create(t.Context(), sandbox.Spec{Command: sandbox.CommandDefaults{User: "root"}})
@@ -102,7 +102,7 @@ func TestRootIsHeldToo(t *testing.T) {
 
 // TestSandboxOutlivesItsDaemon: containerd can be restarted under it.
 func TestSandboxOutlivesItsDaemon(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	runtime.LockOSThread() // with which the daemon dies
 	defer runtime.UnlockOSThread()
 	dir := t.TempDir()
@@ -111,7 +111,7 @@ func TestSandboxOutlivesItsDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { stop() }()
-	driver := containerd.New(containerd.Options{RunDir: filepath.Join(dir, "run"), Address: socket, Images: daemonstest.Images})
+	driver := containerd.New(containerd.Options{RunDir: filepath.Join(dir, "run"), Address: socket, Images: daemontest.Images})
 	instance, err := driver.Create(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +140,6 @@ func TestSandboxOutlivesItsDaemon(t *testing.T) {
 // TestKilledProgram: the next program removes its sandboxes, also a paused one,
 // with their files, and nothing of a living program.
 func TestKilledProgram(t *testing.T) {
-	daemonstest.Need(t)
-	daemonstest.KilledProgram(t, newDriver, held, nil)
+	daemontest.Need(t)
+	daemontest.KilledProgram(t, newDriver, held, nil)
 }

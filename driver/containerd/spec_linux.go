@@ -7,8 +7,8 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"aether/driver/launched"
-	"aether/guest/inside"
+	"aether/driver/command"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -37,11 +37,11 @@ func (e *engine) specification(spec sandbox.Spec, root image.Root, group string)
 	if err != nil {
 		return nil, err
 	}
-	caps := &specs.LinuxCapabilities{Bounding: launched.Capabilities, Effective: launched.Capabilities, Permitted: launched.Capabilities}
+	caps := &specs.LinuxCapabilities{Bounding: command.Capabilities, Effective: command.Capabilities, Permitted: command.Capabilities}
 	return &specs.Spec{
 		Version: specVersion, Hostname: spec.ID, Root: &specs.Root{Path: "rootfs"}, Mounts: mounts,
 		Process: &specs.Process{Args: []string{guestPath, "-channel", "stdio"}, Cwd: "/", NoNewPrivileges: true, Capabilities: caps},
-		Linux: &specs.Linux{Namespaces: namespaces(spec), CgroupsPath: group, Resources: e.resources(spec.Limits), Seccomp: launched.OCIFilter(),
+		Linux: &specs.Linux{Namespaces: namespaces(spec), CgroupsPath: group, Resources: e.resources(spec.Limits), Seccomp: command.OCIFilter(),
 			MaskedPaths: hidden, ReadonlyPaths: fixed},
 	}, nil
 }
@@ -67,14 +67,14 @@ func (e *engine) resources(l sandbox.Limits) *specs.LinuxResources {
 			memory = halfOfMemory()
 		}
 		if pids == 0 {
-			pids = inside.DefaultProcesses
+			pids = guestagent.DefaultProcesses
 		}
 	}
 	if memory > 0 {
 		r.Memory = &specs.LinuxMemory{Limit: &memory, Swap: &memory}
 	}
 	if pids > 0 {
-		pids = min(pids+inside.Overhead, maxPids)
+		pids = min(pids+guestagent.Overhead, maxPids)
 		r.Pids = &specs.LinuxPids{Limit: &pids}
 	}
 	if l.CPUs > 0 {

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 	"aether/sandbox"
 )
 
-// Stats implements inside.Body. The figures are those of the cgroup around the
+// Stats implements guestagent.Body. The figures are those of the cgroup around the
 // sandbox's processes, which a machine has inside.
 func (b *body) Stats(ctx context.Context) (sandbox.Stats, error) {
-	answer, err := b.engine.daemon.tasks.Metrics(ctx, &tasks.MetricsRequest{Filters: []string{"id==" + b.id}})
+	answer, err := b.engine.client.tasks.Metrics(ctx, &tasks.MetricsRequest{Filters: []string{"id==" + b.id}})
 	if err != nil {
 		return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", explain(err))
 	}
@@ -52,8 +52,8 @@ func read(data *anypb.Any) (sandbox.Stats, error) {
 
 func legacy(m *v1.Metrics) sandbox.Stats {
 	memory := m.GetMemory().GetUsage()
-	s := sandbox.Stats{MemoryBytes: daemons.Known(memory.GetUsage()), MemoryPeakBytes: daemons.Known(memory.GetMax()),
-		Processes: daemons.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemons.Known(m.GetCPU().GetUsage().GetTotal()))}
+	s := sandbox.Stats{MemoryBytes: daemon.Known(memory.GetUsage()), MemoryPeakBytes: daemon.Known(memory.GetMax()),
+		Processes: daemon.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemon.Known(m.GetCPU().GetUsage().GetTotal()))}
 	if oom := m.GetMemoryOomControl(); oom != nil {
 		kills := int64(oom.GetOomKill())
 		s.OOMKills = &kills
@@ -62,8 +62,8 @@ func legacy(m *v1.Metrics) sandbox.Stats {
 }
 
 func unified(m *v2.Metrics) sandbox.Stats {
-	s := sandbox.Stats{MemoryBytes: daemons.Known(m.GetMemory().GetUsage()), MemoryPeakBytes: daemons.Known(m.GetMemory().GetMaxUsage()),
-		Processes: daemons.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemons.Known(m.GetCPU().GetUsageUsec() * uint64(time.Microsecond)))}
+	s := sandbox.Stats{MemoryBytes: daemon.Known(m.GetMemory().GetUsage()), MemoryPeakBytes: daemon.Known(m.GetMemory().GetMaxUsage()),
+		Processes: daemon.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemon.Known(m.GetCPU().GetUsageUsec() * uint64(time.Microsecond)))}
 	if events := m.GetMemoryEvents(); events != nil {
 		kills := int64(events.GetOomKill())
 		s.OOMKills = &kills

@@ -23,7 +23,7 @@ const settleTime = 6 * time.Second
 // bury removes a container of a dead program. If that was killed while the
 // container was being started, containerd gives up in the middle and forgets the
 // shim, which would stay.
-func (d *daemon) bury(ctx context.Context, c *containers.Container) error {
+func (d *client) bury(ctx context.Context, c *containers.Container) error {
 	_, err := d.tasks.Get(ctx, &tasks.GetRequest{ContainerID: c.GetID()})
 	forgotten := gone(err)
 	if forgotten {
@@ -41,7 +41,7 @@ func (d *daemon) bury(ctx context.Context, c *containers.Container) error {
 
 // sweep ends the shims of a container that containerd does not know any more. Its
 // id is random, so no other process has it among its arguments by chance.
-func (d *daemon) sweep(ctx context.Context, id string) (err error) {
+func (d *client) sweep(ctx context.Context, id string) (err error) {
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline") // fails for a bad pattern only
 	for _, file := range commands {
 		text, failed := os.ReadFile(file)
@@ -59,7 +59,7 @@ func isShim(args []string, id string) bool {
 }
 
 // end kills a shim and has another of its kind remove what it ran.
-func (d *daemon) end(ctx context.Context, proc, id string) error {
+func (d *client) end(ctx context.Context, proc, id string) error {
 	pid, err := strconv.Atoi(filepath.Base(proc))
 	if err != nil {
 		return err

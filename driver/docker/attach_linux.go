@@ -10,7 +10,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 )
 
 // attach joins the standard streams of a container that is not started yet.
@@ -52,7 +52,7 @@ type stream struct {
 	conn net.Conn
 	from io.Reader
 	left uint32 // of the frame that is being read
-	said daemons.Said
+	said daemon.Said
 }
 
 // Read gives standard output.

@@ -10,9 +10,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/guest/channel"
-	"aether/guest/inside"
 	"aether/sandbox"
 )
 
@@ -22,13 +22,13 @@ type body struct {
 	limits   sandbox.Limits
 	id       string // the container's
 	stream   *stream
-	counters daemons.Counters
+	counters daemon.Counters
 	lost     <-chan struct{} // closed when the streams have ended
 }
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *body) boot(ctx context.Context, options client.ContainerCreateOptions, s inside.Settings) (_ *channel.Dialer, err error) {
+func (b *body) boot(ctx context.Context, options client.ContainerCreateOptions, s guestagent.Settings) (_ *channel.Dialer, err error) {
 	if b.id, err = b.engine.makeContainer(ctx, options); err != nil {
 		return nil, err
 	}
@@ -39,14 +39,14 @@ func (b *body) boot(ctx context.Context, options client.ContainerCreateOptions, 
 	return dialer, nil
 }
 
-func (b *body) start(ctx context.Context, s inside.Settings) (_ *channel.Dialer, err error) {
+func (b *body) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dialer, err error) {
 	if b.stream, err = b.engine.attach(ctx, b.id); err != nil {
 		return nil, err
 	}
 	if _, err := b.engine.api.ContainerStart(ctx, b.id, client.ContainerStartOptions{}); err != nil {
 		return nil, errors.Join(err, b.stream.Close())
 	}
-	dialer, err := inside.Meet(ctx, b.stream, s)
+	dialer, err := guestagent.Meet(ctx, b.stream, s)
 	if err != nil {
 		return nil, b.stream.said.Explain(err)
 	}
@@ -54,7 +54,7 @@ func (b *body) start(ctx context.Context, s inside.Settings) (_ *channel.Dialer,
 	if err != nil {
 		return nil, errors.Join(err, dialer.Close())
 	}
-	b.counters, _ = daemons.FindCounters(state.Pid, b.id)
+	b.counters, _ = daemon.FindCounters(state.Pid, b.id)
 	b.lost = dialer.Done()
 	return dialer, nil
 }
@@ -67,9 +67,9 @@ func (b *body) inspect(ctx context.Context) (container.State, error) {
 	return *answer.Container.State, nil
 }
 
-// Kill implements inside.Body. The daemon lets a paused container go on to die.
+// Kill implements guestagent.Body. The daemon lets a paused container go on to die.
 func (b *body) Kill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	_, err := b.engine.api.ContainerKill(ctx, b.id, client.ContainerKillOptions{Signal: "KILL"})
 	if gone(err) || conflicts(err) {
@@ -78,7 +78,7 @@ func (b *body) Kill() error {
 	return explain(err)
 }
 
-// Wait implements inside.Body. Those who cannot reach their daemon any more cannot
+// Wait implements guestagent.Body. Those who cannot reach their daemon any more cannot
 // know; one that stays away is the end of a sandbox that nobody can reach.
 func (b *body) Wait() sandbox.Exit {
 	for {
@@ -86,7 +86,7 @@ func (b *body) Wait() sandbox.Exit {
 		if err == nil || gone(err) {
 			return b.exit()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), daemons.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), daemon.Patience)
 		away := b.engine.back(ctx)
 		cancel()
 		if away != nil {
@@ -102,7 +102,7 @@ func (e *engine) back(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(daemons.Again)
+		time.Sleep(daemon.Again)
 	}
 }
 
@@ -129,7 +129,7 @@ func (b *body) await() error {
 
 // exit says why a container has ended.
 func (b *body) exit() sandbox.Exit {
-	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	state, err := b.inspect(ctx)
 	switch {
@@ -141,12 +141,12 @@ func (b *body) exit() sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("the guest service ended (code %d): %s%s", state.ExitCode, state.Error, b.stream.said.String())}
 }
 
-// Release implements inside.Body.
+// Release implements guestagent.Body.
 func (b *body) Release(ctx context.Context) error {
 	return errors.Join(b.stream.Close(), remove(ctx, b.engine.api, b.id))
 }
 
-// Stats implements inside.Body.
+// Stats implements guestagent.Body.
 func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	answer, err := b.engine.api.ContainerStats(ctx, b.id, client.ContainerStatsOptions{})
 	if err != nil {
@@ -157,8 +157,8 @@ func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
 		return stats, fmt.Errorf("docker: stats: %w", err)
 	}
-	stats = sandbox.Stats{MemoryBytes: daemons.Known(s.MemoryStats.Usage), MemoryPeakBytes: daemons.Known(s.MemoryStats.MaxUsage),
-		Processes: daemons.Known(s.PidsStats.Current), CPUTime: (*time.Duration)(daemons.Known(s.CPUStats.CPUUsage.TotalUsage))}
+	stats = sandbox.Stats{MemoryBytes: daemon.Known(s.MemoryStats.Usage), MemoryPeakBytes: daemon.Known(s.MemoryStats.MaxUsage),
+		Processes: daemon.Known(s.PidsStats.Current), CPUTime: (*time.Duration)(daemon.Known(s.CPUStats.CPUUsage.TotalUsage))}
 	stats.OOMKills = b.counters.OOMKills()
 	if b.limits.Processes > 0 {
 		stats.ForksDenied = b.counters.ForksDenied()
@@ -166,13 +166,13 @@ func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	return stats, nil
 }
 
-// Pause implements daemons.Body.
+// Pause implements daemon.Body.
 func (b *body) Pause(ctx context.Context) error {
 	_, err := b.engine.api.ContainerPause(ctx, b.id, client.ContainerPauseOptions{})
 	return explain(err)
 }
 
-// Resume implements daemons.Body.
+// Resume implements daemon.Body.
 func (b *body) Resume(ctx context.Context) error {
 	_, err := b.engine.api.ContainerUnpause(ctx, b.id, client.ContainerUnpauseOptions{})
 	return explain(err)

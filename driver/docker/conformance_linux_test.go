@@ -7,21 +7,21 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/drivertest"
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 )
 
 func TestConformance(t *testing.T) {
-	daemonstest.Need(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: containers})
+	daemontest.Need(t)
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: pace, Left: containers})
 }
 
 // TestConformanceOfOrdinaryUsers: who may use the socket needs no other right. What
 // differs for them is in these groups. Mounts are left out: root inside is root of
 // the host, and an ordinary test cannot remove what that wrote.
 func TestConformanceOfOrdinaryUsers(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	if err := os.Chmod(strings.TrimPrefix(os.Getenv(client.EnvOverrideHost), "unix://"), 0o666); err != nil {
 		t.Fatal(err)
 	}

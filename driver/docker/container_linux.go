@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/versions"
 
-	"aether/driver/launched"
-	"aether/guest/inside"
+	"aether/driver/command"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -36,7 +36,7 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 	return client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image: ref, Hostname: spec.ID[:min(len(spec.ID), maxHostname)], User: "0:0", WorkingDir: "/",
-			Entrypoint: launched.GuestArgs,
+			Entrypoint: command.GuestArgs,
 			// The service ends when its input does, and that ends with this program.
 			OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 			// Its daemon's stop need not wait for it either.
@@ -46,7 +46,7 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 		HostConfig: &container.HostConfig{
 			Runtime: runtime, Resources: e.resources(spec.Limits), Mounts: mounts, Init: &no,
 			NetworkMode: networks[spec.Network.Mode], IpcMode: container.IPCModePrivate, CgroupnsMode: container.CgroupnsModePrivate,
-			CapDrop: []string{"ALL"}, CapAdd: launched.Capabilities, SecurityOpt: []string{"no-new-privileges"},
+			CapDrop: []string{"ALL"}, CapAdd: command.Capabilities, SecurityOpt: []string{"no-new-privileges"},
 			// What the service says is for us alone, and there is much of it.
 			LogConfig:  container.LogConfig{Type: "none"},
 			ShmSize:    sharedSize(spec.Limits),
@@ -68,10 +68,10 @@ func (e *engine) resources(l sandbox.Limits) (r container.Resources) {
 	}
 	pids := l.Processes
 	if pids == 0 && e.daemon.PidsLimit {
-		pids = inside.DefaultProcesses
+		pids = guestagent.DefaultProcesses
 	}
 	if pids > 0 {
-		pids = min(pids+inside.Overhead, maxPids)
+		pids = min(pids+guestagent.Overhead, maxPids)
 		r.PidsLimit = &pids
 	}
 	return r
@@ -106,7 +106,7 @@ func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]mount.Mount, erro
 		}
 		list = append(list, e.bind(m.Source, m.Target, m.Writable))
 	}
-	return append(list, e.bind(e.guest, launched.GuestPath, false)), nil
+	return append(list, e.bind(e.guest, command.GuestPath, false)), nil
 }
 
 // bind shows a path of the host. An older daemon makes only the mount itself

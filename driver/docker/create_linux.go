@@ -9,8 +9,8 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -24,11 +24,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	return instance, nil
 }
 
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instance, error) {
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemon.Instance, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemons.BootTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.BootTime)
 	defer cancel()
 	e, err := d.open(ctx)
 	if err != nil {
@@ -62,9 +62,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		return refuse(sandbox.Unsupported, "isolation", "docker gives a process boundary, not "+spec.Isolation.String(), "")
 	case spec.Network.Mode == sandbox.EgressNetwork:
 		return refuse(sandbox.Unsupported, "network.mode", "docker cannot filter what is reached", "use none or host")
-	case l.MemoryBytes > 0 && l.MemoryBytes < inside.MinMemory:
+	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
 		return refuse(sandbox.Unsupported, "limits.memory",
-			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, inside.MinMemory), "")
+			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
 	}
 	for _, l := range limits {
 		if l.asked(spec.Limits) && !l.held(e.daemon) {
@@ -75,7 +75,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, runtime string) (*daemons.Instance, error) {
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, runtime string) (*daemon.Instance, error) {
 	layers, err := e.Bare.Layers(root)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 		return nil, err
 	}
 	b := &body{engine: e, limits: spec.Limits}
-	settings := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	dialer, err := b.boot(ctx, options, settings.With(spec.Command))
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (e *engine) makeContainer(ctx context.Context, options client.ContainerCrea
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.BootTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemon.BootTime)
 	defer cancel()
 	options.Name = "aether-" + strings.ToLower(rand.Text())
 	made, err := e.api.ContainerCreate(ctx, options)
@@ -123,7 +123,7 @@ func (e *engine) makeContainer(ctx context.Context, options client.ContainerCrea
 // discard removes a container in a time of its own; one that is not there is
 // fine.
 func (e *engine) discard(container string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), inside.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
 	defer cancel()
 	return remove(ctx, e.api, container)
 }
@@ -138,7 +138,7 @@ func remove(ctx context.Context, api *client.Client, container string) error {
 		if !conflicts(err) { // which says that somebody else's removal is under way
 			return explain(err)
 		}
-		if err := daemons.Pause(ctx); err != nil {
+		if err := daemon.Pause(ctx); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 	"aether/sandbox"
 )
 
@@ -46,7 +46,7 @@ func connect(socket string, more ...client.Opt) (*client.Client, error) {
 
 // ping asks for a sign of life. Errors: Unavailable.
 func ping(ctx context.Context, api *client.Client, socket string) error {
-	daemon := daemons.Daemon{Socket: socket, Name: "the Docker daemon", Unit: "docker",
+	daemon := daemon.Daemon{Socket: socket, Name: "the Docker daemon", Unit: "docker",
 		Install: "install the package docker.io and start it, or set DOCKER_HOST",
 		Allow:   "run as root, or as a member of the group docker"}
 	return daemon.Ping(ctx, func(ctx context.Context) error {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
 	"aether/image"
 	"aether/sandbox"
@@ -17,17 +17,17 @@ func TestDaemonThatCannotBeUsed(t *testing.T) {
 	at := func(dir, host string) sandbox.Driver {
 		return docker.New(docker.Options{RunDir: dir, Host: host, Images: noImages})
 	}
-	daemonstest.CannotBeUsed(t, at, map[string]daemonstest.Unusable{
-		"missing":    {"unix://" + daemonstest.Missing(t), "does not exist", "docker.io"},
-		"down":       {"unix://" + daemonstest.Dead(t), "nobody listens", "start it"},
-		"hanging":    {"unix://" + daemonstest.Silent(t), "does not answer", "restart it"},
+	daemontest.CannotBeUsed(t, at, map[string]daemontest.Unusable{
+		"missing":    {"unix://" + daemontest.Missing(t), "does not exist", "docker.io"},
+		"down":       {"unix://" + daemontest.Dead(t), "nobody listens", "start it"},
+		"hanging":    {"unix://" + daemontest.Silent(t), "does not answer", "restart it"},
 		"elsewhere":  {"tcp://127.0.0.1:1", "not a socket of this host", "DOCKER_HOST"},
 		"no address": {"unix://", "not a socket of this host", "DOCKER_HOST"},
 	})
 }
 
 func TestUnknownRuntime(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	driver := docker.New(docker.Options{RunDir: t.TempDir(), Runtime: "no-such", Images: noImages})
 	report := driver.Probe(t.Context())
 	if report.Usable || !strings.Contains(report.Reason, "no-such") || report.Version == "" {

@@ -13,28 +13,28 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/command/commandtest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
-	"aether/driver/launched/launchedtest"
 	"aether/guest"
 	"aether/sandbox"
 )
 
 func create(t *testing.T, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
-	daemonstest.Need(t)
-	return launchedtest.Create(t, newDriver(t.TempDir()), spec)
+	daemontest.Need(t)
+	return commandtest.Create(t, newDriver(t.TempDir()), spec)
 }
 
 func sh(t *testing.T, instance sandbox.Instance, script string) string {
 	t.Helper()
-	out, _ := launchedtest.Sh(t, instance, script)
+	out, _ := commandtest.Sh(t, instance, script)
 	return out
 }
 
 func TestHostNetwork(t *testing.T) {
-	daemonstest.Need(t)
-	launchedtest.HostNetwork(t, newDriver(t.TempDir()))
+	daemontest.Need(t)
+	commandtest.HostNetwork(t, newDriver(t.TempDir()))
 }
 
 func TestServiceCannotBeChanged(t *testing.T) {
@@ -90,7 +90,7 @@ func images(t *testing.T) (names []string) {
 // TestDirectoryThatChanges: the daemon is given it anew, once, and keeps only the
 // last.
 func TestDirectoryThatChanges(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	driver, dir := newDriver(t.TempDir()), t.TempDir()
 	defer driver.(sandbox.Closer).Close(context.Background())
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", "show"), "./testdata/show")
@@ -132,7 +132,7 @@ func TestDirectoryThatChanges(t *testing.T) {
 // next program removes them all and nothing else.
 func TestKilledProgram(t *testing.T) {
 	other := create(t, sandbox.Spec{ID: "other"})
-	daemonstest.KilledProgram(t, newDriver, containers, func() {
+	daemontest.KilledProgram(t, newDriver, containers, func() {
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			list, err := containers()
 			if err != nil {
@@ -150,7 +150,7 @@ func TestKilledProgram(t *testing.T) {
 // TestDaemonGoesAway: its sandboxes are known to have ended, and what could not be
 // removed is told.
 func TestDaemonGoesAway(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	runtime.LockOSThread() // with which the daemon dies
 	defer runtime.UnlockOSThread()
 	dir := t.TempDir()
@@ -159,7 +159,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { stop() }()
-	driver := docker.New(docker.Options{RunDir: filepath.Join(dir, "run"), Host: "unix://" + socket, Images: daemonstest.Images})
+	driver := docker.New(docker.Options{RunDir: filepath.Join(dir, "run"), Host: "unix://" + socket, Images: daemontest.Images})
 	instance, err := driver.Create(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -19,7 +19,7 @@ var (
 
 // engine is what a program that makes sandboxes holds as long as it lives.
 type engine struct {
-	daemons.Home
+	daemon.Home
 	socket string
 	api    *client.Client
 	daemon system.Info
@@ -33,7 +33,7 @@ func (d *Driver) open(ctx context.Context) (*engine, error) {
 }
 
 func (e *engine) start(ctx context.Context, opts Options) (err error) {
-	if e.guest, err = inside.Find(); err != nil {
+	if e.guest, err = guestagent.Find(); err != nil {
 		return err
 	}
 	if e.socket, err = opts.address(); err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/host/storedir"
 	"aether/image"
-	"aether/image/flat"
+	"aether/image/flatten"
+	"aether/internal/host/storedir"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // ensureImage gives the daemon the files of a root, unless it has them, and
 // answers by which name it knows them.
 func (e *engine) ensureImage(ctx context.Context, root image.Root, layers []string) (string, error) {
-	name, err := flat.Name(ctx, fmt.Sprintf("docker %d as %d", formatVersion, os.Geteuid()), root, layers)
+	name, err := flatten.Name(ctx, fmt.Sprintf("docker %d as %d", formatVersion, os.Geteuid()), root, layers)
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +43,7 @@ func (e *engine) ensureImage(ctx context.Context, root image.Root, layers []stri
 	if err != nil {
 		return "", err
 	}
-	err = e.importOnce(ctx, ref, flat.Source(root), layers)
+	err = e.importOnce(ctx, ref, flatten.Source(root), layers)
 	return ref, errors.Join(err, lock.Release())
 }
 
@@ -67,8 +67,8 @@ func (e *engine) importOnce(ctx context.Context, ref, source string, layers []st
 
 // send streams the files to the daemon.
 func (e *engine) send(ctx context.Context, ref, source string, layers []string) error {
-	pack := func(to io.Writer) error { return flat.Pack(ctx, layers, tar.NewWriter(to), "") }
-	return flat.Send(pack, func(files io.Reader) error {
+	pack := func(to io.Writer) error { return flatten.Pack(ctx, layers, tar.NewWriter(to), "") }
+	return flatten.Send(pack, func(files io.Reader) error {
 		answer, err := e.api.ImageImport(ctx, client.ImageImportSource{Source: files, SourceName: "-"}, ref,
 			client.ImageImportOptions{Changes: []string{"LABEL " + sourceLabel + "=" + source}})
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
 	"aether/sandbox"
 )
@@ -26,10 +26,10 @@ const (
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return docker.New(docker.Options{RunDir: dir, Images: daemonstest.Images})
+	return docker.New(docker.Options{RunDir: dir, Images: daemontest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(daemonstest.Main(m, newDriver, lacks, start)) }
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m, newDriver, lacks, start)) }
 
 func lacks() string {
 	if os.Getenv(sharedVariable) != "" {
@@ -61,7 +61,7 @@ func startDaemon(dir string) (socket string, stop func(), err error) {
 	socket = filepath.Join(dir, "docker.sock")
 	cmd := exec.Command("dockerd", "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--host", "unix://"+socket, "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge=none", "--userland-proxy=false")
-	daemon, err := daemonstest.Start(cmd, filepath.Join(dir, "log"), syscall.SIGTERM, func() error { return awaitDaemon(socket) })
+	daemon, err := daemontest.Start(cmd, filepath.Join(dir, "log"), syscall.SIGTERM, func() error { return awaitDaemon(socket) })
 	if err != nil {
 		return "", nil, err
 	}

@@ -5,19 +5,19 @@ import (
 
 	"github.com/moby/moby/api/types/system"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 // Probe implements sandbox.Driver. It asks the daemon and makes nothing.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
-	ctx, cancel := context.WithTimeout(ctx, daemons.ProbeTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.ProbeTime)
 	defer cancel()
 	info, err := look(ctx, d.opts)
 	report := sandbox.Report{Version: info.ServerVersion}
 	if err != nil {
-		report.Reason, report.Remedy = daemons.Tell(err)
+		report.Reason, report.Remedy = daemon.Tell(err)
 		return report
 	}
 	report.Usable, report.Gaps = true, gaps(info)
@@ -37,7 +37,7 @@ func look(ctx context.Context, opts Options) (system.Info, error) {
 	if err != nil {
 		return info, err
 	}
-	_, err = inside.Find()
+	_, err = guestagent.Find()
 	return info, err
 }
 

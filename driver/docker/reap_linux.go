@@ -6,7 +6,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 )
 
 const (
@@ -28,12 +28,12 @@ func (d *Driver) Reap(ctx context.Context) (int, error) {
 		}
 		return ping(ctx, api, socket)
 	}
-	return daemons.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return reap(ctx, api, runDir) })
+	return daemon.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return reap(ctx, api, runDir) })
 }
 
 // reap removes the containers of dead programs, and their locks.
 func reap(ctx context.Context, api *client.Client, runDir string) (count int, err error) {
-	dead := daemons.OpenGraveyard(runDir)
+	dead := daemon.OpenGraveyard(runDir)
 	defer func() { err = errors.Join(err, dead.Close()) }()
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", ownerLabel)})
 	if err != nil {

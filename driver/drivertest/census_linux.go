@@ -202,7 +202,7 @@ func lined(t testing.TB, name string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// groupsOf lists the cgroups that the locks of host/cgroup in dir speak of, with
+// groupsOf lists the cgroups that the locks of internal/host/cgroup in dir speak of, with
 // all below.
 func groupsOf(t testing.TB, dir string) (found []string) {
 	t.Helper()

@@ -3,7 +3,7 @@ package drivertest
 import (
 	"testing"
 
-	"aether/host/again"
+	"aether/internal/unprivtest"
 )
 
 // AsOrdinaryUser runs tests of this very binary, chosen as by -run, once more
@@ -11,5 +11,5 @@ import (
 // form NAME=value are added to its environment.
 func AsOrdinaryUser(t *testing.T, run string, env ...string) {
 	t.Helper()
-	again.AsOrdinaryUser(t, []string{"-test.run=" + run}, env...)
+	unprivtest.AsOrdinaryUser(t, []string{"-test.run=" + run}, env...)
 }

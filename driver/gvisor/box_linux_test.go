@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/command/commandtest"
+	"aether/driver/guestagent"
 	"aether/driver/gvisor"
-	"aether/driver/launched/launchedtest"
-	"aether/guest/inside"
 	"aether/sandbox"
 )
 
@@ -22,7 +22,7 @@ func TestBoxProbeSaysWhatIsMissing(t *testing.T) {
 	for name, set := range map[string]func(*testing.T){
 		"runsc":     func(t *testing.T) { t.Setenv("PATH", t.TempDir()); t.Setenv(gvisor.PathVariable, "") },
 		"/no/runsc": func(t *testing.T) { t.Setenv(gvisor.PathVariable, "/no/runsc") },
-		"/no/such":  func(t *testing.T) { t.Setenv(inside.PathVariable, "/no/such") },
+		"/no/such":  func(t *testing.T) { t.Setenv(guestagent.PathVariable, "/no/such") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			set(t)
@@ -51,7 +51,7 @@ func TestProbeOfAProgramThatHangs(t *testing.T) {
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if left := launchedtest.Below(t)["sleep"]; len(left) > 0 {
+	if left := commandtest.Below(t)["sleep"]; len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
 }
@@ -68,19 +68,19 @@ func TestUnknownPlatform(t *testing.T) {
 // TestBoxHasAKernelOfItsOwn looks at a sandbox from inside.
 func TestBoxHasAKernelOfItsOwn(t *testing.T) {
 	need(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{ID: "walls"})
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{ID: "walls"})
 	for script, want := range map[string]string{
 		"uname -r | grep -c gvisor":                              "1",
 		"cat /proc/1/comm":                                       ".aether-guest",
 		"cat /proc/sys/kernel/hostname":                          "walls",
-		"sed -n 's/^CapBnd:.//p' /proc/self/status":              "00000000000800fb", // launched.Capabilities
+		"sed -n 's/^CapBnd:.//p' /proc/self/status":              "00000000000800fb", // command.Capabilities
 		"ls /proc/self/fd | wc -l":                               "4",                // with the one that lists
 		"echo x > /dev/.aether-guest || echo no":                 "no",
 		"kill -TERM 1; kill -HUP 1; sleep 0.1; cat /proc/1/comm": ".aether-guest",
 		"mount -t tmpfs none /srv || echo no":                    "no",
 		"df -P /tmp | tail -1 | tr -s ' ' | cut -d' ' -f6":       "/", // counted with all that is written
 	} {
-		if got, _ := launchedtest.Sh(t, instance, "{ "+script+"; } 2>/dev/null"); got != want {
+		if got, _ := commandtest.Sh(t, instance, "{ "+script+"; } 2>/dev/null"); got != want {
 			t.Errorf("%s: %q, want %q", script, got, want)
 		}
 	}
@@ -88,18 +88,18 @@ func TestBoxHasAKernelOfItsOwn(t *testing.T) {
 
 func TestBoxOnTheHostsNetwork(t *testing.T) {
 	need(t)
-	launchedtest.HostNetwork(t, newDriver(t.TempDir()))
+	commandtest.HostNetwork(t, newDriver(t.TempDir()))
 }
 
 func TestBoxWithTheLeastMemory(t *testing.T) {
 	need(t)
-	launchedtest.LeastMemory(t, newDriver(t.TempDir()))
+	commandtest.LeastMemory(t, newDriver(t.TempDir()))
 }
 
 // TestBoxCrashes: the end of gVisor's kernel is the end of the sandbox.
 func TestBoxCrashes(t *testing.T) {
 	need(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
 	if err := syscall.Kill(kernelPid(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -109,14 +109,14 @@ func TestBoxCrashes(t *testing.T) {
 	if err != nil || exit.Cause != sandbox.Crashed || exit.Detail == "" {
 		t.Errorf("%+v, %v", exit, err)
 	}
-	if left := launchedtest.Below(t); len(left) > 0 {
+	if left := commandtest.Below(t); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
 }
 
 func kernelPid(t *testing.T) int {
 	t.Helper()
-	for _, pids := range launchedtest.Below(t) {
+	for _, pids := range commandtest.Below(t) {
 		for _, pid := range pids {
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if err == nil && strings.HasPrefix(string(line), "runsc-sandbox\x00") {
@@ -124,6 +124,6 @@ func kernelPid(t *testing.T) int {
 			}
 		}
 	}
-	t.Fatalf("%v run, and none is a kernel", launchedtest.Below(t))
+	t.Fatalf("%v run, and none is a kernel", commandtest.Below(t))
 	return 0
 }

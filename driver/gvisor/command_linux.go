@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -15,7 +15,7 @@ func stateDir(stage string) string { return filepath.Join(stage, "state") }
 
 // flags are those of every sandbox. Its cgroup is there already, and runsc sees
 // none to change; what is written is kept in memory, where checkpoints find it.
-func (p Platform) flags(s launched.Stage, spec sandbox.Spec) []string {
+func (p Platform) flags(s command.Stage, spec sandbox.Spec) []string {
 	network := "none"
 	if spec.Network.Mode == sandbox.HostNetwork {
 		network = "host"
@@ -25,19 +25,19 @@ func (p Platform) flags(s launched.Stage, spec sandbox.Spec) []string {
 }
 
 // run starts a sandbox.
-func (p Platform) run(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+func (p Platform) run(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 	text, err := json.Marshal(config(s, spec, spec.ID))
-	return launched.Command{Args: append(p.flags(s, spec), "run", "--bundle", s.Dir, spec.ID), Config: text}, err
+	return command.Command{Args: append(p.flags(s, spec), "run", "--bundle", s.Dir, spec.ID), Config: text}, err
 }
 
 // restore starts one from the files of a checkpoint, which are shown on the stage
 // in the order of checkpointFiles.
-func (p Platform) restore(s launched.Stage, spec sandbox.Spec, hostname string) (launched.Command, error) {
+func (p Platform) restore(s command.Stage, spec sandbox.Spec, hostname string) (command.Command, error) {
 	text, err := json.Marshal(config(s, spec, hostname))
 	prepare := []string{"mkdir image"}
 	for i, name := range checkpointFiles {
 		prepare = append(prepare, fmt.Sprintf("ln -s %s image/%s", s.Shown[i], name))
 	}
 	args := append(p.flags(s, spec), "restore", "--bundle", s.Dir, "--image-path", filepath.Join(s.Dir, "image"), spec.ID)
-	return launched.Command{Args: args, Config: text, Prepare: strings.Join(prepare, "\n")}, err
+	return command.Command{Args: args, Config: text, Prepare: strings.Join(prepare, "\n")}, err
 }

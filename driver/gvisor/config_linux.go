@@ -6,7 +6,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -15,9 +15,9 @@ const ociVersion = "1.0.2"
 
 // config is the bundle's. There is no system call filter in it: calls are
 // answered by gVisor's kernel, which has one of its own towards the host.
-func config(s launched.Stage, spec sandbox.Spec, hostname string) *specs.Spec {
+func config(s command.Stage, spec sandbox.Spec, hostname string) *specs.Spec {
 	process := &specs.Process{Args: guestArgs(spec.Limits), Cwd: "/", NoNewPrivileges: true,
-		Capabilities: capabilities(launched.Capabilities), Rlimits: rlimits(spec.Limits)}
+		Capabilities: capabilities(command.Capabilities), Rlimits: rlimits(spec.Limits)}
 	return &specs.Spec{Version: ociVersion, Root: &specs.Root{Path: s.Root}, Hostname: hostname, Process: process,
 		Mounts: mounts(s, spec), Linux: &specs.Linux{Namespaces: namespaces(spec)}}
 }
@@ -39,11 +39,11 @@ func capabilities(list []string) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{Bounding: list, Effective: list, Permitted: list}
 }
 
-func mounts(s launched.Stage, spec sandbox.Spec) []specs.Mount {
+func mounts(s command.Stage, spec sandbox.Spec) []specs.Mount {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", sharedBytes(spec.Limits))}},
-		{Destination: launched.GuestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "nosuid", "nodev", "ro"}},
+		{Destination: command.GuestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "nosuid", "nodev", "ro"}},
 		// Without a mount of any kind named here gVisor puts a file system of its
 		// own over an empty /tmp, which would not count as written. It passes over
 		// kinds that it does not know.

@@ -3,17 +3,17 @@ package gvisor_test
 import (
 	"testing"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/drivertest"
-	"aether/driver/launched/launchedtest"
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 )
 
 func TestConformance(t *testing.T) {
 	need(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: 5, Memory: 256 << 20})
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: 5, Memory: 256 << 20})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
 	need(t)
-	launchedtest.AsOrdinaryUser(t, "^(TestConformance|TestBoxHasAKernelOfItsOwn|TestBoxMountsAreThereAgain)$")
+	commandtest.AsOrdinaryUser(t, "^(TestConformance|TestBoxHasAKernelOfItsOwn|TestBoxMountsAreThereAgain)$")
 }

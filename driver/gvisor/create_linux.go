@@ -3,7 +3,7 @@ package gvisor
 import (
 	"context"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -13,5 +13,5 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	if err != nil {
 		return nil, err
 	}
-	return d.instance(made.(*launched.Instance), made.ID()), nil
+	return d.instance(made.(*command.Instance), made.ID()), nil
 }

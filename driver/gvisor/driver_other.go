@@ -3,10 +3,10 @@
 package gvisor
 
 import (
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
-func system(Platform) launched.System {
-	return launched.System{Name: Name, Boundary: sandbox.KernelBoundary}
+func system(Platform) command.System {
+	return command.System{Name: Name, Boundary: sandbox.KernelBoundary}
 }

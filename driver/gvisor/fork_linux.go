@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"aether/guest/inside"
-	"aether/host/storedir"
+	"aether/driver/guestagent"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -44,7 +44,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err := i.Snapshot(ctx, dir); err != nil {
 		return nil, err
 	}
-	return inside.MakeAll(ctx, children, func(spec sandbox.Spec) (sandbox.Instance, error) {
+	return guestagent.MakeAll(ctx, children, func(spec sandbox.Spec) (sandbox.Instance, error) {
 		return i.driver.goOn(ctx, dir, m, spec)
 	})
 }

@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
 // instance is a sandbox that can be paused, kept and forked.
 type instance struct {
-	*launched.Instance
+	*command.Instance
 	driver   *Driver
 	hostname string // the first one's of those that it was restored from
 
@@ -25,7 +25,7 @@ var (
 	_ sandbox.Forker      = (*instance)(nil)
 )
 
-func (d *Driver) instance(i *launched.Instance, hostname string) *instance {
+func (d *Driver) instance(i *command.Instance, hostname string) *instance {
 	return &instance{Instance: i, driver: d, hostname: hostname}
 }
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"aether/driver/launched"
-	"aether/guest/inside"
+	"aether/driver/command"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -50,21 +50,21 @@ func processes(l sandbox.Limits) int64 {
 	if l.Processes > 0 {
 		return l.Processes
 	}
-	return inside.DefaultProcesses
+	return guestagent.DefaultProcesses
 }
 
 // guestArgs has the guest service watch over memory: gVisor's kernel counts it,
 // and when the host finds that it is too much, it kills that kernel.
 func guestArgs(l sandbox.Limits) []string {
 	if l.MemoryBytes == 0 {
-		return launched.GuestArgs
+		return command.GuestArgs
 	}
-	return append(launched.GuestArgs[:len(launched.GuestArgs):len(launched.GuestArgs)],
+	return append(command.GuestArgs[:len(command.GuestArgs):len(command.GuestArgs)],
 		"-guarded-memory", strconv.FormatInt(l.MemoryBytes-kernelMemory-l.MemoryBytes/8, 10))
 }
 
 // rlimits bound the processes of each user inside, which root there cannot raise.
 func rlimits(l sandbox.Limits) []specs.POSIXRlimit {
-	bound := uint64(processes(l) + inside.Overhead)
+	bound := uint64(processes(l) + guestagent.Overhead)
 	return []specs.POSIXRlimit{{Type: "RLIMIT_NPROC", Soft: bound, Hard: bound}}
 }

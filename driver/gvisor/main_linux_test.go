@@ -9,18 +9,18 @@ import (
 	"sync"
 	"testing"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/gvisor"
-	"aether/driver/launched/launchedtest"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver { return newGVisor(dir) }
 
 func newGVisor(dir string) *gvisor.Driver {
-	return gvisor.New(gvisor.Options{RunDir: dir, StateDir: filepath.Join(dir, "state"), Images: launchedtest.Images})
+	return gvisor.New(gvisor.Options{RunDir: dir, StateDir: filepath.Join(dir, "state"), Images: commandtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, prepare)) }
+func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, prepare)) }
 
 // prepare takes what `make runsc` made, if nobody says where runsc is, to where an
 // ordinary user reaches it too.

@@ -1,7 +1,7 @@
 package gvisor
 
 import (
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -33,7 +33,7 @@ type Options struct {
 
 // Driver makes sandboxes. It does nothing until it is asked for one.
 type Driver struct {
-	*launched.Driver
+	*command.Driver
 	opts Options
 }
 
@@ -44,7 +44,7 @@ func New(opts Options) *Driver {
 	if opts.Platform == "" {
 		opts.Platform = Systrap
 	}
-	return &Driver{launched.New(system(opts.Platform), launched.Options{Images: opts.Images, RunDir: opts.RunDir}), opts}
+	return &Driver{command.New(system(opts.Platform), command.Options{Images: opts.Images, RunDir: opts.RunDir}), opts}
 }
 
 // Info implements sandbox.Driver.

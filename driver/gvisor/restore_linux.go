@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -53,7 +53,7 @@ func (d *Driver) goOn(ctx context.Context, dir string, m manifest, spec sandbox.
 	if err != nil {
 		return nil, err
 	}
-	from := launched.Origin{Digest: m.Digest, Command: func(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+	from := command.Origin{Digest: m.Digest, Command: func(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 		return d.opts.Platform.restore(s, spec, m.Hostname)
 	}}
 	for _, name := range checkpointFiles {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/gvisor"
-	"aether/driver/launched/launchedtest"
 	"aether/sandbox"
 )
 
@@ -18,9 +18,9 @@ func kept(t *testing.T, spec sandbox.Spec, scripts ...string) (*gvisor.Driver, s
 	t.Helper()
 	need(t)
 	driver := newGVisor(t.TempDir())
-	instance := launchedtest.Create(t, driver, spec)
+	instance := commandtest.Create(t, driver, spec)
 	for _, script := range scripts {
-		if out, status := launchedtest.Sh(t, instance, script); status.Code != 0 {
+		if out, status := commandtest.Sh(t, instance, script); status.Code != 0 {
 			t.Fatalf("%s: %s", script, out)
 		}
 	}
@@ -45,13 +45,13 @@ func TestBoxWakesInThePresent(t *testing.T) {
 	driver, _, dir := kept(t, sandbox.Spec{})
 	time.Sleep(2 * time.Second)
 	first, second := restore(t, driver, dir, sandbox.Spec{}), restore(t, driver, dir, sandbox.Spec{})
-	one, _ := launchedtest.Sh(t, first, "head -c 16 /dev/urandom | od -An -tx1")
-	other, _ := launchedtest.Sh(t, second, "head -c 16 /dev/urandom | od -An -tx1")
+	one, _ := commandtest.Sh(t, first, "head -c 16 /dev/urandom | od -An -tx1")
+	other, _ := commandtest.Sh(t, second, "head -c 16 /dev/urandom | od -An -tx1")
 	if one == other || one == "" {
 		t.Errorf("both have the random numbers %q", one)
 	}
 	before := time.Now().Add(-time.Second)
-	text, _ := launchedtest.Sh(t, first, "date -u +%Y-%m-%dT%H:%M:%SZ")
+	text, _ := commandtest.Sh(t, first, "date -u +%Y-%m-%dT%H:%M:%SZ")
 	inside, err := time.Parse(time.RFC3339, text)
 	if err != nil || inside.Before(before.Add(-time.Second)) || inside.After(time.Now().Add(time.Second)) {
 		t.Errorf("it is %v inside, and %v outside (%v)", inside, time.Now(), err)
@@ -62,13 +62,13 @@ func TestBoxWakesInThePresent(t *testing.T) {
 func TestBoxOfARestoredBox(t *testing.T) {
 	driver, _, dir := kept(t, sandbox.Spec{ID: "first"}, "echo one > /tmp/state")
 	again := restore(t, driver, dir, sandbox.Spec{ID: "second"})
-	launchedtest.Sh(t, again, "echo two >> /tmp/state")
+	commandtest.Sh(t, again, "echo two >> /tmp/state")
 	next := t.TempDir()
 	if err := again.(sandbox.Snapshotter).Snapshot(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	third := restore(t, driver, next, sandbox.Spec{})
-	if got, _ := launchedtest.Sh(t, third, "cat /tmp/state; hostname"); got != "one\ntwo\nfirst" {
+	if got, _ := commandtest.Sh(t, third, "cat /tmp/state; hostname"); got != "one\ntwo\nfirst" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -77,8 +77,8 @@ func TestBoxOfARestoredBox(t *testing.T) {
 func TestBoxPausedIsKept(t *testing.T) {
 	need(t)
 	driver := newGVisor(t.TempDir())
-	instance := launchedtest.Create(t, driver, sandbox.Spec{})
-	launchedtest.Sh(t, instance, "(while :; do date +%s%N > /tmp/now; done) >/dev/null 2>&1 &")
+	instance := commandtest.Create(t, driver, sandbox.Spec{})
+	commandtest.Sh(t, instance, "(while :; do date +%s%N > /tmp/now; done) >/dev/null 2>&1 &")
 	pauser := instance.(sandbox.Pauser)
 	if err := pauser.Pause(t.Context()); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestBoxPausedIsKept(t *testing.T) {
 	if err := pauser.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, status := launchedtest.Sh(t, restore(t, driver, dir, sandbox.Spec{}), "until test -s /tmp/now; do :; done"); status.Code != 0 {
+	if _, status := commandtest.Sh(t, restore(t, driver, dir, sandbox.Spec{}), "until test -s /tmp/now; do :; done"); status.Code != 0 {
 		t.Error("the restored sandbox does not answer")
 	}
 }
@@ -113,7 +113,7 @@ func TestBoxMountsAreThereAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	driver, _, dir := kept(t, sandbox.Spec{Mounts: []sandbox.Mount{{Source: shared, Target: "/srv/shared"}}})
-	if got, _ := launchedtest.Sh(t, restore(t, driver, dir, sandbox.Spec{}), "cat /srv/shared/file"); got != "shared" {
+	if got, _ := commandtest.Sh(t, restore(t, driver, dir, sandbox.Spec{}), "cat /srv/shared/file"); got != "shared" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -162,7 +162,7 @@ func TestBoxDamagedSnapshots(t *testing.T) {
 // TestBoxFailedSnapshot leaves nothing, and the sandbox as it was.
 func TestBoxFailedSnapshot(t *testing.T) {
 	need(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -172,7 +172,7 @@ func TestBoxFailedSnapshot(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v are left (%v)", left, err)
 	}
-	if _, status := launchedtest.Sh(t, instance, "true"); status.Code != 0 {
+	if _, status := commandtest.Sh(t, instance, "true"); status.Code != 0 {
 		t.Error("the sandbox does not answer")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/driver/launched"
-	"aether/host/kernel"
+	"aether/driver/command"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
@@ -17,8 +17,8 @@ const program = "runsc"
 // PathVariable names runsc where it is neither in PATH nor beside this program.
 const PathVariable = "AETHER_RUNSC"
 
-func system(p Platform) launched.System {
-	return launched.System{
+func system(p Platform) command.System {
+	return command.System{
 		Name: Name, Boundary: sandbox.KernelBoundary, Program: program, Find: find,
 		Install: "build it with `make runsc`, or install a release of gVisor",
 		Needs:   p.needs, Version: version, Command: p.run,
@@ -43,7 +43,7 @@ func find() string {
 }
 
 func version(ctx context.Context, path string) (string, error) {
-	line, err := launched.FirstLine(ctx, path, "--version")
+	line, err := command.FirstLine(ctx, path, "--version")
 	return strings.TrimPrefix(line, program+" version "), err
 }
 
@@ -53,7 +53,7 @@ func (p Platform) needs() error {
 	case Systrap:
 		return nil
 	case KVM:
-		return kernel.KVM(context.Background())
+		return features.KVM(context.Background())
 	}
 	return &sandbox.Error{Class: sandbox.Invalid, Field: "platform", Reason: fmt.Sprintf("%.40q is no platform of gVisor", string(p)),
 		Remedy: "use systrap or kvm"}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -19,7 +19,7 @@ type body struct {
 	name     string // the container's
 	limits   sandbox.Limits
 	way      *way
-	counters daemons.Counters
+	counters daemon.Counters
 	life     context.Context // over when somebody asked for the end
 	end      context.CancelFunc
 }
@@ -31,7 +31,7 @@ func newBody(e *engine, name string, limits sandbox.Limits) *body {
 }
 
 // boot starts a container and meets the guest service in it.
-func (b *body) boot(ctx context.Context, s inside.Settings) (err error) {
+func (b *body) boot(ctx context.Context, s guestagent.Settings) (err error) {
 	api := b.engine.api
 	if err := api.finish(ctx, http.MethodPut, instancePath(b.name)+"/state", change{Action: "start"}); err != nil {
 		return b.lastWords(ctx, err)
@@ -58,9 +58,9 @@ const (
 )
 
 // meet tells the guest service its settings, as soon as it listens.
-func (b *body) meet(ctx context.Context, s inside.Settings) error {
+func (b *body) meet(ctx context.Context, s guestagent.Settings) error {
 	for try := 1; ; try++ {
-		err := inside.Apply(ctx, b.way.Dial, s)
+		err := guestagent.Apply(ctx, b.way.Dial, s)
 		if !early(err) {
 			return err
 		}
@@ -114,17 +114,17 @@ func (b *body) discard() (err error) {
 	return errors.Join(err, b.engine.api.discard(b.name))
 }
 
-// Kill implements inside.Body. Wait does the work, for it takes the daemon the
+// Kill implements guestagent.Body. Wait does the work, for it takes the daemon the
 // better part of a second.
 func (b *body) Kill() error {
 	b.end()
 	return nil
 }
 
-// Wait implements inside.Body. What it cannot stop, Release does, or tells.
+// Wait implements guestagent.Body. What it cannot stop, Release does, or tells.
 func (b *body) Wait() sandbox.Exit {
 	exit := b.watch(b.life)
-	ctx, cancel := context.WithTimeout(context.Background(), daemons.KillTime)
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	_ = b.engine.api.stop(ctx, b.name)
 	return exit
@@ -146,14 +146,14 @@ func (b *body) watch(life context.Context) sandbox.Exit {
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the container is gone"}
 		case err != nil && away.IsZero():
 			away = time.Now()
-		case err != nil && time.Since(away) > daemons.Patience:
+		case err != nil && time.Since(away) > daemon.Patience:
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "the daemon went away: " + err.Error()}
 		case err == nil && (now.Code == stateStopped || now.Code == stateError):
 			return b.crashed(life)
 		case err == nil:
 			away = time.Time{}
 		}
-		_ = daemons.Pause(life) // which the loop asks again
+		_ = daemon.Pause(life) // which the loop asks again
 	}
 	return sandbox.Exit{Cause: sandbox.Destroyed}
 }
@@ -169,8 +169,8 @@ func (b *body) listen(life context.Context) (connected bool) {
 	defer context.AfterFunc(life, func() { conn.Close() })()
 	began := time.Now()
 	_, _ = conn.Read(make([]byte, 1)) // how it ends does not matter
-	if time.Since(began) < daemons.Again {
-		_ = daemons.Pause(life)
+	if time.Since(began) < daemon.Again {
+		_ = daemon.Pause(life)
 	}
 	return true
 }
@@ -181,30 +181,30 @@ func (b *body) crashed(ctx context.Context) sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: err.Error()}
 }
 
-// Release implements inside.Body.
+// Release implements guestagent.Body.
 func (b *body) Release(ctx context.Context) error {
 	b.end()
 	return b.engine.api.remove(ctx, b.name)
 }
 
-// Stats implements inside.Body.
+// Stats implements guestagent.Body.
 func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	now, err := b.engine.api.state(ctx, b.name)
 	if err != nil {
 		return stats, fmt.Errorf("incus: stats: %w", explain(err))
 	}
-	stats = sandbox.Stats{MemoryBytes: daemons.Known(now.Memory.Usage), MemoryPeakBytes: daemons.Known(now.Memory.Peak), Processes: daemons.Known(now.Procs),
-		CPUTime: (*time.Duration)(daemons.Known(now.CPU.Usage)), OOMKills: b.counters.OOMKills()}
+	stats = sandbox.Stats{MemoryBytes: daemon.Known(now.Memory.Usage), MemoryPeakBytes: daemon.Known(now.Memory.Peak), Processes: daemon.Known(now.Procs),
+		CPUTime: (*time.Duration)(daemon.Known(now.CPU.Usage)), OOMKills: b.counters.OOMKills()}
 	if b.limits.Processes > 0 {
 		stats.ForksDenied = b.counters.ForksDenied()
 	}
 	return stats, nil
 }
 
-// Pause implements daemons.Body.
+// Pause implements daemon.Body.
 func (b *body) Pause(ctx context.Context) error { return b.order(ctx, "freeze") }
 
-// Resume implements daemons.Body.
+// Resume implements daemon.Body.
 func (b *body) Resume(ctx context.Context) error { return b.order(ctx, "unfreeze") }
 
 // order is carried out to its end, so that what is known of the state stays true.

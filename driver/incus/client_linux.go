@@ -15,7 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 )
 
 const (
@@ -218,7 +218,7 @@ func (c *client) await(ctx context.Context, began envelope) (op operation, err e
 		default:
 			return op, refused(0, op.Err)
 		}
-		if err := daemons.Pause(ctx); err != nil { // a daemon need not wait as long as it is asked to
+		if err := daemon.Pause(ctx); err != nil { // a daemon need not wait as long as it is asked to
 			return op, err
 		}
 	}

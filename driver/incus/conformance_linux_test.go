@@ -5,19 +5,19 @@ import (
 	"strings"
 	"testing"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/drivertest"
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 func TestConformance(t *testing.T) {
-	daemonstest.Need(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: pace, Left: containers})
+	daemontest.Need(t)
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: pace, Left: containers})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	if err := os.Chmod(os.Getenv(socketVariable), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"aether/driver/launched"
-	"aether/guest/inside"
+	"aether/driver/command"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -56,7 +56,7 @@ func (e *engine) container(spec sandbox.Spec, root image.Root) (creation, error)
 		"boot.autostart": "false",
 		"raw.lxc":        e.raw(spec),
 		// In the place of the daemon's list of what is forbidden.
-		"raw.seccomp": launched.LXCFilter(),
+		"raw.seccomp": command.LXCFilter(),
 	}
 	limit(config, spec.Limits)
 	return creation{Type: "container", Profiles: []string{}, Config: config, Devices: devices}, nil
@@ -73,9 +73,9 @@ func limit(config map[string]string, l sandbox.Limits) {
 	}
 	pids := l.Processes
 	if pids == 0 {
-		pids = inside.DefaultProcesses
+		pids = guestagent.DefaultProcesses
 	}
-	config["limits.processes"] = strconv.FormatInt(min(pids+inside.Overhead, maxPids), 10)
+	config["limits.processes"] = strconv.FormatInt(min(pids+guestagent.Overhead, maxPids), 10)
 }
 
 // raw is what the daemon has no words for, in LXC's. The two lists that are
@@ -83,11 +83,11 @@ func limit(config map[string]string, l sandbox.Limits) {
 func (e *engine) raw(spec sandbox.Spec) string {
 	var text strings.Builder
 	set := func(key, format string, args ...any) { fmt.Fprintf(&text, "lxc."+key+" = "+format+"\n", args...) }
-	set("init.cmd", "%s -channel unix:%s", launched.GuestPath, socketPath)
+	set("init.cmd", "%s -channel unix:%s", command.GuestPath, socketPath)
 	set("uts.name", "%s", spec.ID[:min(len(spec.ID), maxHostname)])
 	set("no_new_privs", "1")
 	set("cap.drop", "")
-	for _, c := range launched.Capabilities {
+	for _, c := range command.Capabilities {
 		set("cap.keep", "%s", strings.ToLower(strings.TrimPrefix(c, "CAP_")))
 	}
 	set("mount.auto", "")
@@ -125,7 +125,7 @@ func (e *engine) devices(spec sandbox.Spec, root image.Root) (map[string]map[str
 		}
 		list[fmt.Sprintf("mount%d", n)] = show(m.Source, m.Target, m.Writable)
 	}
-	list["guest"] = show(e.host.guest, launched.GuestPath, false)
+	list["guest"] = show(e.host.guest, command.GuestPath, false)
 	return list, nil
 }
 

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"strings"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
-	"aether/host/cgroup"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/image"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
@@ -24,11 +24,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	return instance, nil
 }
 
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemons.Instance, error) {
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemon.Instance, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemons.BootTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.BootTime)
 	defer cancel()
 	e, err := d.open(ctx)
 	if err != nil {
@@ -64,9 +64,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		return refuse(sandbox.Unsupported, "network.mode", "the daemon gives no container the host's network", "use none, or another driver")
 	case spec.Network.Mode != sandbox.NoNetwork:
 		return refuse(sandbox.Unsupported, "network.mode", "incus cannot filter what is reached", "use none")
-	case l.MemoryBytes > 0 && l.MemoryBytes < inside.MinMemory:
+	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
 		return refuse(sandbox.Unsupported, "limits.memory",
-			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, inside.MinMemory), "")
+			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
 	case l.DiskBytes > 0 && !e.host.pool.bounds():
 		return refuse(sandbox.Unavailable, "limits.disk", "the storage pool "+e.host.pool.Name+" ("+e.host.pool.Driver+") cannot bound what is written", diskRemedy)
 	default:
@@ -76,7 +76,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 }
 
 // create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemons.Instance, error) {
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemon.Instance, error) {
 	if spec.ID == "" {
 		spec.ID = strings.ToLower(rand.Text())
 	}
@@ -89,7 +89,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 		return nil, err
 	}
 	b := newBody(e, what.Name, spec.Limits)
-	settings := inside.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	if err := b.boot(ctx, settings.With(spec.Command)); err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
@@ -124,7 +124,7 @@ func (c *client) finish(ctx context.Context, method, path string, in any) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.BootTime)
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemon.BootTime)
 	defer cancel()
 	return c.do(patient, method, path, in)
 }
@@ -132,7 +132,7 @@ func (c *client) finish(ctx context.Context, method, path string, in any) error 
 // discard removes a container in a time of its own; one that is not there is
 // fine.
 func (c *client) discard(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), inside.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
 	defer cancel()
 	return c.remove(ctx, name)
 }
@@ -153,7 +153,7 @@ func (c *client) remove(ctx context.Context, name string) error {
 		if stopped := c.stop(ctx, name); stopped != nil && !errors.As(stopped, &refused) {
 			return explain(stopped)
 		}
-		if late := daemons.Pause(ctx); late != nil {
+		if late := daemon.Pause(ctx); late != nil {
 			return explain(errors.Join(late, err))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 	"aether/sandbox"
 )
 
@@ -58,7 +58,7 @@ type server struct {
 
 // ping asks the daemon who it is. Errors: Unavailable.
 func (c *client) ping(ctx context.Context) (s server, err error) {
-	daemon := daemons.Daemon{Socket: c.socket, Name: "the Incus daemon", Unit: "incus",
+	daemon := daemon.Daemon{Socket: c.socket, Name: "the Incus daemon", Unit: "incus",
 		Install: "install the package incus and start it, or set " + socketVariable,
 		Allow:   "run as root, or as a member of the group incus-admin"}
 	err = daemon.Ping(ctx, func(ctx context.Context) error { return c.get(ctx, "/1.0", &s) })

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/incus"
 	"aether/image"
 	"aether/sandbox"
@@ -19,10 +19,10 @@ func at(dir, socket string) sandbox.Driver {
 }
 
 func TestDaemonThatCannotBeUsed(t *testing.T) {
-	daemonstest.CannotBeUsed(t, at, map[string]daemonstest.Unusable{
-		"missing":        {daemonstest.Missing(t), "does not exist", "install the package incus"},
-		"down":           {daemonstest.Dead(t), "nobody listens", "start it"},
-		"hanging":        {daemonstest.Silent(t), "does not answer", "restart it"},
+	daemontest.CannotBeUsed(t, at, map[string]daemontest.Unusable{
+		"missing":        {daemontest.Missing(t), "does not exist", "install the package incus"},
+		"down":           {daemontest.Dead(t), "nobody listens", "start it"},
+		"hanging":        {daemontest.Silent(t), "does not answer", "restart it"},
 		"half an answer": {saying(t, 200, `{"type":"sync",`), "cannot be used", ""},
 		"no JSON":        {saying(t, 200, "<html>"), "cannot be used", ""},
 		"another shape":  {saying(t, 200, `[]`), "cannot be used", ""},
@@ -47,7 +47,7 @@ func TestDaemonThatIsDownIsNotForgotten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "dead.owner"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	driver := at(dir, daemonstest.Dead(t)).(sandbox.Reaper)
+	driver := at(dir, daemontest.Dead(t)).(sandbox.Reaper)
 	if _, err := driver.Reap(t.Context()); sandbox.ClassOf(err) != sandbox.Unavailable {
 		t.Errorf("reap: %v", err)
 	}
@@ -79,7 +79,7 @@ func endless(t *testing.T) string {
 
 func serve(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
-	listener := daemonstest.Listen(t)
+	listener := daemontest.Listen(t)
 	server := &http.Server{Handler: handler}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	t.Cleanup(func() { server.Close() })

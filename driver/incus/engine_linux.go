@@ -3,8 +3,8 @@ package incus
 import (
 	"context"
 
-	"aether/driver/daemons"
-	"aether/host/cgroup"
+	"aether/driver/daemon"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
@@ -15,7 +15,7 @@ var (
 
 // engine is what a program that makes sandboxes holds as long as it lives.
 type engine struct {
-	daemons.Home
+	daemon.Home
 	api    *client
 	host   sight
 	groups *cgroup.Hierarchy

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"aether/host/storedir"
 	"aether/image"
-	"aether/image/flat"
+	"aether/image/flatten"
+	"aether/internal/host/storedir"
 )
 
 const (
@@ -69,7 +69,7 @@ func (e *engine) ensureImage(ctx context.Context, root image.Root) (string, erro
 	if err != nil {
 		return "", err
 	}
-	name, err := flat.Name(ctx, fmt.Sprintf("incus %d", formatVersion), root, root.Layers)
+	name, err := flatten.Name(ctx, fmt.Sprintf("incus %d", formatVersion), root, root.Layers)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (e *engine) ensureImage(ctx context.Context, root image.Root) (string, erro
 	if err != nil {
 		return "", err
 	}
-	id, err := e.api.importOnce(ctx, label{name, flat.Source(root)}, layers)
+	id, err := e.api.importOnce(ctx, label{name, flatten.Source(root)}, layers)
 	return id, errors.Join(err, lock.Release())
 }
 
@@ -103,7 +103,7 @@ func (c *client) importOnce(ctx context.Context, l label, layers []string) (stri
 // sendImage streams the files to the daemon.
 func (c *client) sendImage(ctx context.Context, l label, layers []string) (id string, err error) {
 	upload := func(files io.Reader) (err error) { id, err = c.upload(ctx, files); return err }
-	err = flat.Send(func(to io.Writer) error { return pack(ctx, l, layers, to) }, upload)
+	err = flatten.Send(func(to io.Writer) error { return pack(ctx, l, layers, to) }, upload)
 	return id, err
 }
 

@@ -12,32 +12,32 @@ import (
 	"testing"
 	"time"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/command/commandtest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/incus"
-	"aether/driver/launched/launchedtest"
 	"aether/sandbox"
 )
 
 func sh(t *testing.T, instance sandbox.Instance, script string) string {
 	t.Helper()
-	out, _ := launchedtest.Sh(t, instance, script)
+	out, _ := commandtest.Sh(t, instance, script)
 	return out
 }
 
 func create(t *testing.T, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
-	daemonstest.Need(t)
-	return launchedtest.Create(t, newDriver(t.TempDir()), spec)
+	daemontest.Need(t)
+	return commandtest.Create(t, newDriver(t.TempDir()), spec)
 }
 
 var asRoot = sandbox.CommandDefaults{User: "root"}
 
 func TestBoxFilter(t *testing.T) {
-	launchedtest.Filter(t, create(t, sandbox.Spec{}), slices.Concat(launchedtest.Refused, launchedtest.InPart))
+	commandtest.Filter(t, create(t, sandbox.Spec{}), slices.Concat(commandtest.Refused, commandtest.InPart))
 }
 
 func TestBoxWalls(t *testing.T) {
-	launchedtest.Walls(t, create(t, sandbox.Spec{ID: "walls", Command: asRoot}), map[string]string{
+	commandtest.Walls(t, create(t, sandbox.Spec{ID: "walls", Command: asRoot}), map[string]string{
 		"id -u":            "0",
 		"ls -A /dev/incus": "", // the daemon's own service for containers
 		"mknod /tmp/disk b 8 0 || mount -t tmpfs none /mnt || chroot / true || unshare -m true || touch /usr/bin/new || echo no": "no",
@@ -45,8 +45,8 @@ func TestBoxWalls(t *testing.T) {
 }
 
 func TestBoxWithTheLeastMemory(t *testing.T) {
-	daemonstest.Need(t)
-	launchedtest.LeastMemory(t, newDriver(t.TempDir()))
+	daemontest.Need(t)
+	commandtest.LeastMemory(t, newDriver(t.TempDir()))
 }
 
 // TestRootIsNobodyOutside: no two sandboxes share user ids, and none has the
@@ -113,7 +113,7 @@ func TestOddMounts(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	driver := newDriver(t.TempDir())
 	defer driver.(sandbox.Closer).Close(context.Background())
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestUnknownPool(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	driver := incus.New(incus.Options{RunDir: t.TempDir(), Pool: "no-such", Images: noImages})
 	report := driver.Probe(t.Context())
 	if report.Usable || !strings.Contains(report.Reason, "no-such") || report.Version == "" {
@@ -160,7 +160,7 @@ func images(t *testing.T) (list []string) {
 // TestDirectoryThatChanges: the daemon is given it anew, once, and keeps only the
 // last.
 func TestDirectoryThatChanges(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	driver, dir := newDriver(t.TempDir()), t.TempDir()
 	defer driver.(sandbox.Closer).Close(context.Background())
 	file := filepath.Join(dir, "text")
@@ -191,6 +191,6 @@ func TestDirectoryThatChanges(t *testing.T) {
 // and nothing else.
 func TestKilledProgram(t *testing.T) {
 	other := create(t, sandbox.Spec{ID: "other"})
-	daemonstest.KilledProgram(t, newDriver, containers, nil)
+	daemontest.KilledProgram(t, newDriver, containers, nil)
 	sh(t, other, "true")
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/incus"
 	"aether/sandbox"
 )
@@ -29,10 +29,10 @@ const (
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return incus.New(incus.Options{RunDir: dir, Images: daemonstest.Images})
+	return incus.New(incus.Options{RunDir: dir, Images: daemontest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(daemonstest.Main(m, newDriver, lacks, start)) }
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m, newDriver, lacks, start)) }
 
 func lacks() string {
 	switch {
@@ -66,7 +66,7 @@ func program() string {
 
 // daemon is one that runs.
 type daemon struct {
-	*daemonstest.Process
+	*daemontest.Process
 	dir, socket string
 }
 
@@ -85,7 +85,7 @@ func startDaemon(dir string) (*daemon, error) {
 	cmd := exec.Command(program())
 	cmd.Env = append(os.Environ(), socketVariable+"=", "INCUS_DIR="+dir, "PATH="+filepath.Dir(program())+":"+os.Getenv("PATH"))
 	socket := filepath.Join(dir, "unix.socket")
-	process, err := daemonstest.Start(cmd, dir+".log", endAll, func() error { return awaitDaemon(socket) })
+	process, err := daemontest.Start(cmd, dir+".log", endAll, func() error { return awaitDaemon(socket) })
 	d := &daemon{process, dir, socket}
 	if err != nil {
 		d.unmount()

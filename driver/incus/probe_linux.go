@@ -5,19 +5,19 @@ import (
 	"os"
 	"os/exec"
 
-	"aether/driver/daemons"
-	"aether/guest/inside"
+	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 // Probe implements sandbox.Driver. It asks the daemon and makes nothing.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
-	ctx, cancel := context.WithTimeout(ctx, daemons.ProbeTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.ProbeTime)
 	defer cancel()
 	seen, err := look(ctx, connect(d.opts.address()), d.opts)
 	report := sandbox.Report{Version: seen.server.Environment.Version}
 	if err != nil {
-		report.Reason, report.Remedy = daemons.Tell(err)
+		report.Reason, report.Remedy = daemon.Tell(err)
 		return report
 	}
 	report.Usable, report.Gaps = true, gaps(seen.pool)
@@ -47,14 +47,14 @@ func look(ctx context.Context, api *client, opts Options) (s sight, err error) {
 	if s.ip, err = exec.LookPath("ip"); err != nil {
 		return s, &sandbox.Error{Class: sandbox.Unavailable, Reason: "there is no program ip to bring up the loopback of sandboxes", Remedy: "install the package iproute2"}
 	}
-	s.guest, err = inside.Find()
+	s.guest, err = guestagent.Find()
 	return s, err
 }
 
 const diskRemedy = "keep sandboxes in a pool of btrfs, zfs or lvm, and leave the limit unset elsewhere"
 
 func gaps(p pool) []sandbox.Gap {
-	list := inside.LimitGaps()
+	list := guestagent.LimitGaps()
 	if !p.bounds() {
 		list = append(list, sandbox.Gap{Missing: "bounds on roots in the storage pool " + p.Name + " (" + p.Driver + ")",
 			Cost: "limits on disk are refused, and none is set by default", Remedy: diskRemedy})

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"aether/driver/daemons"
+	"aether/driver/daemon"
 )
 
 const (
@@ -28,7 +28,7 @@ func newName() string { return "aether-" + strings.ToLower(rand.Text()) }
 const (
 	// calm is how long nothing of dead programs may be found before it is believed
 	// that nothing is left, and settleTime how long that is tried.
-	calm       = 3 * daemons.Again
+	calm       = 3 * daemon.Again
 	settleTime = 10 * time.Second
 )
 
@@ -37,14 +37,14 @@ const (
 func (d *Driver) Reap(ctx context.Context) (int, error) {
 	api := connect(d.opts.address())
 	meet := func() error { _, err := api.ping(ctx); return err }
-	return daemons.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return api.reap(ctx, runDir) })
+	return daemon.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return api.reap(ctx, runDir) })
 }
 
 // reap removes the containers of dead programs, and their locks. The daemon goes
 // on with what a program asked for before it was killed, so where there are dead
 // ones it is looked for until it is there.
 func (c *client) reap(ctx context.Context, runDir string) (count int, err error) {
-	dead := daemons.OpenGraveyard(runDir)
+	dead := daemon.OpenGraveyard(runDir)
 	defer func() { err = errors.Join(err, dead.Close()) }()
 	recent := len(dead.Locks()) > 0
 	for began, last := time.Now(), time.Now(); ; {
@@ -62,14 +62,14 @@ func (c *client) reap(ctx context.Context, runDir string) (count int, err error)
 		if !recent || time.Since(last) >= calm || time.Since(began) >= settleTime {
 			return count, nil
 		}
-		if err := daemons.Pause(ctx); err != nil {
+		if err := daemon.Pause(ctx); err != nil {
 			return count, err
 		}
 	}
 }
 
 // bury removes the containers of dead programs that are there now.
-func (c *client) bury(ctx context.Context, dead daemons.Graveyard) (count int, err error) {
+func (c *client) bury(ctx context.Context, dead daemon.Graveyard) (count int, err error) {
 	names, err := c.named(ctx)
 	if err != nil {
 		return 0, err

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"aether/driver/daemons/daemonstest"
+	"aether/driver/daemon/daemontest"
 	"aether/driver/incus"
 	"aether/guest"
 	"aether/sandbox"
@@ -33,7 +33,7 @@ func read(t *testing.T, instance sandbox.Instance, name string) string {
 // TestDaemonGoesAway: sandboxes do not need their daemon to go on; what could not
 // be removed without it is told, and removed later.
 func TestDaemonGoesAway(t *testing.T) {
-	daemonstest.Need(t)
+	daemontest.Need(t)
 	runtime.LockOSThread() // with which the daemon dies
 	defer runtime.UnlockOSThread()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { d.stop() }()
-	driver := incus.New(incus.Options{RunDir: filepath.Join(dir, "run"), Socket: d.socket, Images: daemonstest.Images})
+	driver := incus.New(incus.Options{RunDir: filepath.Join(dir, "run"), Socket: d.socket, Images: daemontest.Images})
 	var boxes []sandbox.Instance
 	for range 2 {
 		box, err := driver.Create(t.Context(), sandbox.Spec{})

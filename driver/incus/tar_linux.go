@@ -7,7 +7,7 @@ import (
 	"io"
 	"runtime"
 
-	"aether/image/flat"
+	"aether/image/flatten"
 )
 
 // label is what is told of an image beside its files.
@@ -33,7 +33,7 @@ func pack(ctx context.Context, l label, layers []string, to io.Writer) error {
 	if err := l.begin(out); err != nil {
 		return err
 	}
-	return flat.Pack(ctx, layers, out, rootName)
+	return flatten.Pack(ctx, layers, out, rootName)
 }
 
 func (l label) begin(out *tar.Writer) error {

@@ -8,8 +8,8 @@ import (
 	"net"
 	"syscall"
 
-	"aether/driver/daemons"
-	"aether/host/inroot"
+	"aether/driver/daemon"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 
@@ -20,14 +20,14 @@ type way struct{ root *inroot.Root }
 // openWay goes through /proc. What it finds is known to be the container's by the
 // name of the cgroup, in which the daemon has the container's own: the daemon may
 // have been wrong about the number, or the process ended and the number another's.
-func openWay(pid int, name string) (*way, daemons.Counters, error) {
+func openWay(pid int, name string) (*way, daemon.Counters, error) {
 	root, err := inroot.Open(fmt.Sprintf("/proc/%d/root", pid))
 	if err != nil {
-		return nil, daemons.Counters{}, unseen(err)
+		return nil, daemon.Counters{}, unseen(err)
 	}
-	groups, ok := daemons.FindCounters(pid, name)
+	groups, ok := daemon.FindCounters(pid, name)
 	if !ok {
-		return nil, daemons.Counters{}, errors.Join(unseen(nil), root.Close())
+		return nil, daemon.Counters{}, errors.Join(unseen(nil), root.Close())
 	}
 	return &way{root}, groups, nil
 }
@@ -37,7 +37,7 @@ func unseen(err error) error {
 		Remedy: "run this program where the daemon runs, in the same pid namespace"}
 }
 
-// Dial implements inside.Dialer. The path is resolved inside the container's root
+// Dial implements guestagent.Dialer. The path is resolved inside the container's root
 // and a link in the socket's place is not followed: whoever is root inside could
 // lead it to a socket of the host.
 func (w *way) Dial(ctx context.Context) (net.Conn, error) {
@@ -49,7 +49,7 @@ func (w *way) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", entry.Fd()))
 }
 
-// Close implements inside.Dialer. Connections end with the container.
+// Close implements guestagent.Dialer. Connections end with the container.
 func (w *way) Close() error { return w.root.Close() }
 
 // early says that the service does not listen yet.

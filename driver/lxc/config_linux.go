@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -17,7 +17,7 @@ var fixed = []string{"proc/bus", "proc/fs", "proc/irq"}
 
 // config is the container's: lines of a key and a value. Limits are not in it: the
 // whole of lxc-start is in a cgroup that holds them.
-func config(s launched.Stage, spec sandbox.Spec) string {
+func config(s command.Stage, spec sandbox.Spec) string {
 	var text strings.Builder
 	set := func(key, format string, args ...any) { fmt.Fprintf(&text, "lxc."+key+" = "+format+"\n", args...) }
 	set("rootfs.path", "dir:%s", s.Root)
@@ -37,18 +37,18 @@ func config(s launched.Stage, spec sandbox.Spec) string {
 	set("no_new_privs", "1")
 	set("seccomp.profile", "%s", filepath.Join(s.Dir, filterFile))
 	set("apparmor.profile", "unchanged")
-	for _, c := range launched.Capabilities {
+	for _, c := range command.Capabilities {
 		set("cap.keep", "%s", strings.ToLower(strings.TrimPrefix(c, "CAP_")))
 	}
-	set("init.cmd", "%s", strings.Join(launched.GuestArgs, " "))
+	set("init.cmd", "%s", strings.Join(command.GuestArgs, " "))
 	return text.String()
 }
 
 // entries are mounts as fstab has them.
-func entries(s launched.Stage) []string {
+func entries(s command.Stage) []string {
 	list := []string{
 		s.Shared + " dev/shm none bind,create=dir,nosuid,nodev",
-		s.Guest + " " + strings.TrimPrefix(launched.GuestPath, "/") + " none bind,create=file,ro,nosuid,nodev",
+		s.Guest + " " + strings.TrimPrefix(command.GuestPath, "/") + " none bind,create=file,ro,nosuid,nodev",
 	}
 	for _, file := range hidden {
 		list = append(list, "/dev/null "+file+" none bind,optional,ro")

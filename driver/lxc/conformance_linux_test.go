@@ -4,18 +4,18 @@ import (
 	"os"
 	"testing"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/drivertest"
-	"aether/driver/launched/launchedtest"
+	"aether/driver/guestagent"
 	"aether/driver/lxc"
-	"aether/guest/inside"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return lxc.New(lxc.Options{RunDir: dir, Images: launchedtest.Images})
+	return lxc.New(lxc.Options{RunDir: dir, Images: commandtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, nil)) }
+func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }
 
 // needLXC skips where the system is not installed, and where only root has it.
 func needLXC(t *testing.T) {
@@ -27,12 +27,12 @@ func needLXC(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	needLXC(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: 2})
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: 2})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
 	needLXC(t)
-	launchedtest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$")
+	commandtest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$")
 }
 
-func TestOrdinaryUserIsTold(t *testing.T) { launchedtest.OrdinaryUserIsTold(t, newDriver) }
+func TestOrdinaryUserIsTold(t *testing.T) { commandtest.OrdinaryUserIsTold(t, newDriver) }

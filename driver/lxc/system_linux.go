@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -19,32 +19,32 @@ const (
 
 // prepare makes them. The filter has no text of a caller in it.
 func prepare() string {
-	return "mkdir " + stateDir + " " + mountDir + "\ncat >" + filterFile + " <<'END'\n" + launched.LXCFilter() + "END"
+	return "mkdir " + stateDir + " " + mountDir + "\ncat >" + filterFile + " <<'END'\n" + command.LXCFilter() + "END"
 }
 
-func system() launched.System {
-	return launched.System{
+func system() command.System {
+	return command.System{
 		Name: Name, Program: "lxc-start", Install: "install the package lxc", MinMemory: 24 << 20,
 		Version: func(ctx context.Context, path string) (string, error) {
-			return launched.FirstLine(ctx, path, "--version")
+			return command.FirstLine(ctx, path, "--version")
 		},
 		// It gives up its groups, which a user with one id may not.
-		Needs:   launched.NeedsRoot("lxc-start needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
-		Command: command,
+		Needs:   command.NeedsRoot("lxc-start needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
+		Command: invoke,
 	}
 }
 
 // command runs lxc-start in a network namespace of its own: it takes orders from
 // an abstract socket, which everybody in the same namespace can reach. For that
 // reason a sandbox cannot have the host's network.
-func command(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+func invoke(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 	if spec.Network.Mode != sandbox.NoNetwork {
-		return launched.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
+		return command.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
 			Reason: "on the host's network the sandbox could reach the socket by which lxc-start takes orders", Remedy: "use none, or another driver"}
 	}
-	return launched.Command{
+	return command.Command{
 		Args: []string{"unshare", "--net", "--", s.Program, "--foreground", "--name", strings.ToLower(rand.Text()),
-			"--lxcpath", filepath.Join(s.Dir, stateDir), "--rcfile", filepath.Join(s.Dir, launched.ConfigFile)},
+			"--lxcpath", filepath.Join(s.Dir, stateDir), "--rcfile", filepath.Join(s.Dir, command.ConfigFile)},
 		Env:     []string{"HOME=" + s.Dir, "XDG_RUNTIME_DIR=" + s.Dir},
 		Prepare: prepare(),
 		Config:  []byte(config(s, spec)),

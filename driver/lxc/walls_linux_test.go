@@ -5,20 +5,20 @@ import (
 	"slices"
 	"testing"
 
-	"aether/driver/launched/launchedtest"
+	"aether/driver/command/commandtest"
 	"aether/sandbox"
 )
 
 func TestBoxFilter(t *testing.T) {
 	needLXC(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
-	launchedtest.Filter(t, instance, slices.Concat(launchedtest.Refused, launchedtest.InPart))
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
+	commandtest.Filter(t, instance, slices.Concat(commandtest.Refused, commandtest.InPart))
 }
 
 func TestBoxWalls(t *testing.T) {
 	needLXC(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{ID: "walls"})
-	launchedtest.Walls(t, instance, map[string]string{"ls /sys": ""})
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{ID: "walls"})
+	commandtest.Walls(t, instance, map[string]string{"ls /sys": ""})
 }
 
 func TestHostsNetworkIsRefused(t *testing.T) {
@@ -32,5 +32,5 @@ func TestHostsNetworkIsRefused(t *testing.T) {
 
 func TestBoxWithTheLeastMemory(t *testing.T) {
 	needLXC(t)
-	launchedtest.LeastMemory(t, newDriver(t.TempDir()))
+	commandtest.LeastMemory(t, newDriver(t.TempDir()))
 }

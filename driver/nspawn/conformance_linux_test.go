@@ -4,18 +4,18 @@ import (
 	"os"
 	"testing"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/drivertest"
-	"aether/driver/launched/launchedtest"
+	"aether/driver/guestagent"
 	"aether/driver/nspawn"
-	"aether/guest/inside"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return nspawn.New(nspawn.Options{RunDir: dir, Images: launchedtest.Images})
+	return nspawn.New(nspawn.Options{RunDir: dir, Images: commandtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, nil)) }
+func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }
 
 // needNspawn skips where the system is not installed, and where only root has it.
 func needNspawn(t *testing.T) {
@@ -27,12 +27,12 @@ func needNspawn(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	needNspawn(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: 3})
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: 3})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
 	needNspawn(t)
-	launchedtest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$")
+	commandtest.AsOrdinaryUser(t, "^TestOrdinaryUserIsTold$")
 }
 
-func TestOrdinaryUserIsTold(t *testing.T) { launchedtest.OrdinaryUserIsTold(t, newDriver) }
+func TestOrdinaryUserIsTold(t *testing.T) { commandtest.OrdinaryUserIsTold(t, newDriver) }

@@ -2,6 +2,6 @@
 
 package nspawn
 
-import "aether/driver/launched"
+import "aether/driver/command"
 
-func system() launched.System { return launched.System{Name: Name} }
+func system() command.System { return command.System{Name: Name} }

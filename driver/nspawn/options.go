@@ -1,7 +1,7 @@
 package nspawn
 
 import (
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/image"
 )
 
@@ -17,4 +17,4 @@ type Options struct {
 }
 
 // New makes the driver.
-func New(opts Options) *launched.Driver { return launched.New(system(), launched.Options(opts)) }
+func New(opts Options) *command.Driver { return command.New(system(), command.Options(opts)) }

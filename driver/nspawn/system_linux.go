@@ -3,30 +3,30 @@ package nspawn
 import (
 	"context"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
-func system() launched.System {
-	return launched.System{
+func system() command.System {
+	return command.System{
 		Name: Name, Program: Name, Install: "install the package systemd-container", MinMemory: 24 << 20,
-		Needs: launched.NeedsRoot("systemd-nspawn needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
+		Needs: command.NeedsRoot("systemd-nspawn needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
 		Version: func(ctx context.Context, path string) (string, error) {
-			return launched.FirstLine(ctx, path, "--version")
+			return command.FirstLine(ctx, path, "--version")
 		},
-		Command: command,
+		Command: invoke,
 	}
 }
 
-func command(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+func invoke(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 	if spec.Network.Mode != sandbox.NoNetwork {
-		return launched.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
+		return command.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
 			Reason: "with the host's network systemd-nspawn mounts a /sys that the root of a user namespace may not", Remedy: "use none, or another driver"}
 	}
 	if err := makeGroups(s.Group); err != nil {
-		return launched.Command{}, err
+		return command.Command{}, err
 	}
-	return launched.Command{
+	return command.Command{
 		Args:    arguments(s, spec.ID),
 		Prepare: prepare,
 		// nspawn would mount a /tmp that no limit on the disk holds for.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"aether/driver/launched/launchedtest"
+	"aether/driver/command/commandtest"
 	"aether/sandbox"
 )
 
@@ -12,14 +12,14 @@ import (
 // User namespaces are out of reach by their number: ENOSPC.
 func TestBoxFilter(t *testing.T) {
 	needNspawn(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
-	launchedtest.Filter(t, instance, append(launchedtest.Refused, launchedtest.Call{Args: "56 0x10000011", Want: "28", Why: "clone with a user namespace"}))
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
+	commandtest.Filter(t, instance, append(commandtest.Refused, commandtest.Call{Args: "56 0x10000011", Want: "28", Why: "clone with a user namespace"}))
 }
 
 func TestBoxWalls(t *testing.T) {
 	needNspawn(t)
-	instance := launchedtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{ID: "walls"})
-	launchedtest.Walls(t, instance, map[string]string{
+	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{ID: "walls"})
+	commandtest.Walls(t, instance, map[string]string{
 		"find /sys -writable":                          "",
 		"head -c 2M /dev/zero >/run/file || echo full": "full",
 	})
@@ -36,5 +36,5 @@ func TestHostsNetworkIsRefused(t *testing.T) {
 
 func TestBoxWithTheLeastMemory(t *testing.T) {
 	needNspawn(t)
-	launchedtest.LeastMemory(t, newDriver(t.TempDir()))
+	commandtest.LeastMemory(t, newDriver(t.TempDir()))
 }

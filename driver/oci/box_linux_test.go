@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"aether/driver/launched/launchedtest"
+	"aether/driver/command/commandtest"
 	"aether/sandbox"
 )
 
 func TestProbeSaysWhatIsMissing(t *testing.T) {
-	forEach(t, func(t *testing.T) { launchedtest.ProbeSaysWhatIsMissing(t, newDriver, os.Getenv(runtimeVariable)) })
+	forEach(t, func(t *testing.T) { commandtest.ProbeSaysWhatIsMissing(t, newDriver, os.Getenv(runtimeVariable)) })
 }
 
 func TestUnknownRuntime(t *testing.T) {
@@ -44,24 +44,24 @@ func TestProbeOfAProgramThatHangs(t *testing.T) {
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if left := launchedtest.Below(t)["sleep"]; len(left) > 0 {
+		if left := commandtest.Below(t)["sleep"]; len(left) > 0 {
 			t.Errorf("%v are left", left)
 		}
 	})
 }
 
 func TestServiceThatDoesNotAnswer(t *testing.T) {
-	forEach(t, func(t *testing.T) { launchedtest.ServiceThatDoesNotAnswer(t, newDriver) })
+	forEach(t, func(t *testing.T) { commandtest.ServiceThatDoesNotAnswer(t, newDriver) })
 }
 
 func TestBoxCrashes(t *testing.T) {
-	forEach(t, func(t *testing.T) { launchedtest.Crash(t, newDriver(t.TempDir())) })
+	forEach(t, func(t *testing.T) { commandtest.Crash(t, newDriver(t.TempDir())) })
 }
 
 func TestBoxWithTheLeastMemory(t *testing.T) {
-	forEach(t, func(t *testing.T) { launchedtest.LeastMemory(t, newDriver(t.TempDir())) })
+	forEach(t, func(t *testing.T) { commandtest.LeastMemory(t, newDriver(t.TempDir())) })
 }
 
 func TestBoxInheritsNothing(t *testing.T) {
-	forEach(t, func(t *testing.T) { launchedtest.InheritsNothing(t, newDriver(t.TempDir())) })
+	forEach(t, func(t *testing.T) { commandtest.InheritsNothing(t, newDriver(t.TempDir())) })
 }

@@ -3,7 +3,7 @@ package oci
 import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -22,15 +22,15 @@ var fixed = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/s
 
 // config is the bundle's. Limits are not in it: the whole runtime is in a cgroup
 // that holds them.
-func config(s launched.Stage, spec sandbox.Spec) *specs.Spec {
-	linux := &specs.Linux{Namespaces: namespaces(spec), Seccomp: launched.OCIFilter(), MaskedPaths: hidden, ReadonlyPaths: fixed}
-	process := &specs.Process{Args: launched.GuestArgs, Cwd: "/", NoNewPrivileges: true, Capabilities: capabilities(launched.Capabilities)}
+func config(s command.Stage, spec sandbox.Spec) *specs.Spec {
+	linux := &specs.Linux{Namespaces: namespaces(spec), Seccomp: command.OCIFilter(), MaskedPaths: hidden, ReadonlyPaths: fixed}
+	process := &specs.Process{Args: command.GuestArgs, Cwd: "/", NoNewPrivileges: true, Capabilities: capabilities(command.Capabilities)}
 	if s.Single {
 		// One more user namespace, in which the caller is no root.
-		one := []specs.LinuxIDMapping{{ContainerID: launched.UserID, HostID: 0, Size: 1}}
+		one := []specs.LinuxIDMapping{{ContainerID: command.UserID, HostID: 0, Size: 1}}
 		linux.Namespaces = append(linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
 		linux.UIDMappings, linux.GIDMappings = one, one
-		process.User = specs.User{UID: launched.UserID, GID: launched.UserID}
+		process.User = specs.User{UID: command.UserID, GID: command.UserID}
 		process.Capabilities = capabilities(nil)
 	}
 	return &specs.Spec{Version: version, Root: &specs.Root{Path: s.Root}, Hostname: spec.ID, Process: process, Mounts: mounts(s), Linux: linux}
@@ -53,12 +53,12 @@ func capabilities(list []string) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{Bounding: list, Effective: list, Permitted: list}
 }
 
-func mounts(s launched.Stage) []specs.Mount {
+func mounts(s command.Stage) []specs.Mount {
 	return []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "strictatime", "ro", "mode=755", "size=64k"}},
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/dev/shm", Type: "bind", Source: s.Shared, Options: []string{"bind", "nosuid", "nodev", "rw"}},
-		{Destination: launched.GuestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "nosuid", "nodev", "ro"}},
+		{Destination: command.GuestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "nosuid", "nodev", "ro"}},
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"os"
 	"testing"
 
+	"aether/driver/command/commandtest"
 	"aether/driver/drivertest"
-	"aether/driver/launched/launchedtest"
+	"aether/driver/guestagent"
 	"aether/driver/oci"
-	"aether/guest/inside"
 	"aether/sandbox"
 )
 
@@ -15,10 +15,10 @@ import (
 const runtimeVariable = "AETHER_OCI_TEST_RUNTIME"
 
 func newDriver(dir string) sandbox.Driver {
-	return oci.New(oci.Options{Runtime: oci.Runtime(os.Getenv(runtimeVariable)), RunDir: dir, Images: launchedtest.Images})
+	return oci.New(oci.Options{Runtime: oci.Runtime(os.Getenv(runtimeVariable)), RunDir: dir, Images: commandtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(launchedtest.Main(m, newDriver, nil)) }
+func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }
 
 // forEach runs a test for each runtime that is installed.
 func forEach(t *testing.T, test func(*testing.T)) {
@@ -36,10 +36,10 @@ func forEach(t *testing.T, test func(*testing.T)) {
 
 func TestConformance(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: inside.Overhead, Pace: 2})
+		drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: 2})
 	})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {
-	launchedtest.AsOrdinaryUser(t, "^(TestConformance|TestBox.*)$")
+	commandtest.AsOrdinaryUser(t, "^(TestConformance|TestBox.*)$")
 }

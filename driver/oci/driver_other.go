@@ -2,6 +2,6 @@
 
 package oci
 
-import "aether/driver/launched"
+import "aether/driver/command"
 
-func system(r Runtime) launched.System { return launched.System{Name: string(r)} }
+func system(r Runtime) command.System { return command.System{Name: string(r)} }

@@ -1,7 +1,7 @@
 package oci
 
 import (
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/image"
 )
 
@@ -25,9 +25,9 @@ type Options struct {
 }
 
 // New makes the driver of one runtime.
-func New(opts Options) *launched.Driver {
+func New(opts Options) *command.Driver {
 	if opts.Runtime == "" {
 		opts.Runtime = Runc
 	}
-	return launched.New(system(opts.Runtime), launched.Options{Images: opts.Images, RunDir: opts.RunDir})
+	return command.New(system(opts.Runtime), command.Options{Images: opts.Images, RunDir: opts.RunDir})
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/driver/launched"
+	"aether/driver/command"
 	"aether/sandbox"
 )
 
@@ -22,11 +22,11 @@ var install = map[Runtime]string{
 // stays as the parent of the sandbox, and that of runc is a program of Go.
 var minMemory = map[Runtime]int64{Runc: 48 << 20, Crun: 24 << 20, Youki: 24 << 20}
 
-func system(r Runtime) launched.System {
-	s := launched.System{
+func system(r Runtime) command.System {
+	s := command.System{
 		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r],
 		Version: func(ctx context.Context, path string) (string, error) {
-			line, err := launched.FirstLine(ctx, path, "--version")
+			line, err := command.FirstLine(ctx, path, "--version")
 			return strings.TrimPrefix(line, string(r)+" version "), err
 		},
 		Command: r.command,
@@ -40,7 +40,7 @@ func system(r Runtime) launched.System {
 	case r == Runc:
 		// It asks for the sandbox's root among the ids. The guest service would be
 		// that root, and have none of its rights.
-		s.Needs = launched.NeedsRoot("runc needs more ids inside than the one that an ordinary user has", "run as root, or use crun")
+		s.Needs = command.NeedsRoot("runc needs more ids inside than the one that an ordinary user has", "run as root, or use crun")
 	}
 	return s
 }
@@ -50,7 +50,7 @@ func system(r Runtime) launched.System {
 // where it can make no group of its own. The sandbox has its cgroup already.
 const hideGroups = "mount -t tmpfs -o size=1m none /sys/fs/cgroup"
 
-func (r Runtime) command(s launched.Stage, spec sandbox.Spec) (launched.Command, error) {
+func (r Runtime) command(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 	text, err := json.Marshal(config(s, spec))
 	args := []string{s.Program, "--root", filepath.Join(s.Dir, "state")}
 	if r == Crun {
@@ -58,7 +58,7 @@ func (r Runtime) command(s launched.Stage, spec sandbox.Spec) (launched.Command,
 	}
 	// A keyring for each sandbox would use up the quota of their one user.
 	args = append(args, "run", "--no-new-keyring", "--bundle", s.Dir, spec.ID)
-	c := launched.Command{Args: args, Config: text}
+	c := command.Command{Args: args, Config: text}
 	if r != Runc {
 		c.Prepare = hideGroups
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"aether/host/kernel"
+	"aether/internal/host/features"
 	"aether/sandbox"
 )
 
@@ -36,7 +36,7 @@ func emulated() accel {
 }
 
 // kvmWorks tries KVM once: it does not change while a program runs.
-var kvmWorks = sync.OnceValue(func() error { return kernel.KVM(context.Background()) })
+var kvmWorks = sync.OnceValue(func() error { return features.KVM(context.Background()) })
 
 func (d *Driver) accel() accel {
 	if d.opts.Emulate || kvmWorks() != nil {

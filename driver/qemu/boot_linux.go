@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"aether/guest/pid1"
-	"aether/host/memfd"
 	"aether/image/initramfs"
 	"aether/image/kernel"
+	"aether/internal/host/launch"
 	"aether/sandbox"
 )
 
@@ -84,7 +84,7 @@ func withoutDisk(modules []string) (used, held []string) {
 
 // bootLaunch opens what a machine is booted from: the kernel itself, and an archive
 // of what all machines share and what this one is told.
-func (e *engine) bootLaunch(ctx context.Context, b bootable, guest *initramfs.Guest, c pid1.Config) (l launch, err error) {
+func (e *engine) bootLaunch(ctx context.Context, b bootable, guest *initramfs.Guest, c pid1.Config) (l invocation, err error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return l, err
@@ -96,14 +96,14 @@ func (e *engine) bootLaunch(ctx context.Context, b bootable, guest *initramfs.Gu
 	if l.kernel, err = b.kernel.OpenUnpacked(ctx, e.opts.kernelDir()); err != nil {
 		return l, err
 	}
-	if l.initramfs, err = memfd.Create("initramfs", guest.Archive, own); err != nil {
+	if l.initramfs, err = launch.SealedFile("initramfs", guest.Archive, own); err != nil {
 		return l, errors.Join(err, l.kernel.Close())
 	}
 	return l, nil
 }
 
 // closeBoot closes what bootLaunch opened.
-func (l launch) closeBoot() {
+func (l invocation) closeBoot() {
 	l.kernel.Close()
 	l.initramfs.Close()
 }

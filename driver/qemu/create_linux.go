@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"aether/guest/pid1"
-	"aether/host/cgroup"
 	"aether/image"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
@@ -147,7 +147,7 @@ func (m *machine) boot(ctx context.Context, image image.Config) (*instance, erro
 		return nil, errors.Join(err, m.disk.Close())
 	}
 	defer l.closeBoot()
-	return m.start(ctx, beginning{launch: l})
+	return m.start(ctx, beginning{invocation: l})
 }
 
 func (m *machine) config(modules []string, image image.Config) pid1.Config {

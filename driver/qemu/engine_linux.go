@@ -9,11 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"aether/guest/inside"
-	"aether/host/cgroup"
-	"aether/host/storedir"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/image/disk"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -45,7 +45,7 @@ type engine struct {
 	boots     boots
 	templates templates
 
-	fleet inside.Fleet
+	fleet guestagent.Fleet
 }
 
 // open gets the engine ready at the first need of it.
@@ -122,7 +122,7 @@ func (d *Driver) Close(ctx context.Context) error {
 		err = errors.Join(err, e.templates.close())
 	}
 	if first && e.groups != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, e.groups.Close(ctx))
 	}

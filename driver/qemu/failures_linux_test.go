@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"aether/host/cgroup"
 	"aether/image/disk"
 	"aether/image/kernel"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 

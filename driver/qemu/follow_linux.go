@@ -14,9 +14,9 @@ import (
 // follow starts the machine from a template.
 func (m *machine) follow(ctx context.Context, t *template, image image.Config) (*instance, error) {
 	i, err := m.start(ctx, beginning{
-		launch: launch{memory: t.memory},
-		load:   func(ctx context.Context) error { return m.load(ctx, t.state) },
-		greet:  func(ctx context.Context) error { return m.configure(ctx, m.config(nil, image)) },
+		invocation: invocation{memory: t.memory},
+		load:       func(ctx context.Context) error { return m.load(ctx, t.state) },
+		greet:      func(ctx context.Context) error { return m.configure(ctx, m.config(nil, image)) },
 	})
 	if err != nil && m.process != nil && m.dialer == nil && ctx.Err() == nil {
 		// No guest came of it. Whatever is wrong, the next machine gets another.

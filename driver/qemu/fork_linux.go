@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -46,7 +46,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err := i.Snapshot(ctx, dir); err != nil {
 		return nil, err
 	}
-	return inside.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
+	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
 		return i.engine.restore(ctx, dir, spec, i.hardware)
 	})
 }

@@ -1,14 +1,14 @@
 package qemu
 
 import (
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 // instance is one living sandbox: the lifecycle that all drivers with a service
 // inside share, and what only machines can do.
 type instance struct {
-	*inside.Instance
+	*guestagent.Instance
 	*machine
 }
 

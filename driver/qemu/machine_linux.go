@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"aether/driver/guestagent"
 	"aether/driver/qemu/qmp"
 	"aether/guest/channel"
-	"aether/guest/inside"
-	"aether/host/cgroup"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
@@ -36,9 +36,9 @@ type machine struct {
 // body is a machine as its lifecycle sees it.
 type body struct{ *machine }
 
-var _ inside.Body = body{}
+var _ guestagent.Body = body{}
 
-// Stats implements inside.Body. The memory is what the sandbox costs the host, with
+// Stats implements guestagent.Body. The memory is what the sandbox costs the host, with
 // QEMU's own: how much of its limit the guest uses only the guest knows.
 func (b body) Stats(context.Context) (sandbox.Stats, error) {
 	if b.group == nil {
@@ -50,10 +50,10 @@ func (b body) Stats(context.Context) (sandbox.Stats, error) {
 	return stats, err
 }
 
-// Kill implements inside.Body.
+// Kill implements guestagent.Body.
 func (b body) Kill() error { return b.process.kill() }
 
-// Wait implements inside.Body.
+// Wait implements guestagent.Body.
 func (b body) Wait() sandbox.Exit {
 	select {
 	case <-b.process.ended:
@@ -109,7 +109,7 @@ func (m *machine) said() string {
 	return text
 }
 
-// Release implements inside.Body.
+// Release implements guestagent.Body.
 func (b body) Release(ctx context.Context) error { return b.release(ctx) }
 
 // release gives back everything that a machine holds, in whatever state.

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"aether/driver/drivertest"
-	"aether/guest/inside"
-	"aether/guest/inside/insidetest"
+	"aether/driver/guestagent"
+	"aether/driver/guestagent/guestagenttest"
 	"aether/image"
-	"aether/image/excerpt"
 	"aether/image/kernel"
+	"aether/internal/testroot"
 	"aether/sandbox"
 )
 
@@ -53,19 +53,19 @@ func prepare(dir string) error {
 		if err := os.Mkdir(small, 0o755); err != nil {
 			return err
 		}
-		if err := excerpt.Make(small, excerpt.Shell, nil); err != nil {
+		if err := testroot.Make(small, testroot.Shell, nil); err != nil {
 			return err
 		}
 		os.Setenv(imageVariable, small)
 	}
-	return insidetest.Build(dir)
+	return guestagenttest.Build(dir)
 }
 
 func testOptions(runDir string) Options {
 	state := os.Getenv(stateVariable)
 	return Options{
 		Images:   func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) },
-		Guest:    inside.Find,
+		Guest:    guestagent.Find,
 		StateDir: state,
 		RunDir:   runDir,
 		Kernel:   kernel.Places{Named: os.Getenv(kernelVariable)},

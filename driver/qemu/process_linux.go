@@ -11,8 +11,8 @@ import (
 	"sync"
 	"syscall"
 
-	"aether/host/cgroup"
-	"aether/host/spawn"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/spawn"
 )
 
 // process is a running QEMU.
@@ -26,8 +26,8 @@ type process struct {
 	err   error
 }
 
-// launch is how a QEMU is started.
-type launch struct {
+// invocation is how a QEMU is started.
+type invocation struct {
 	program string
 	args    func(inherited) []string
 	// Those that are nil, QEMU does without: see inherited.
@@ -54,7 +54,7 @@ var parents = sync.OnceValues(func() (*spawn.Thread, error) {
 })
 
 // start starts QEMU. The files of the launch stay the caller's.
-func (l launch) start() (_ *process, _ wires, err error) {
+func (l invocation) start() (_ *process, _ wires, err error) {
 	var w wires
 	var theirs []*os.File
 	defer func() {
@@ -92,7 +92,7 @@ func (l launch) start() (_ *process, _ wires, err error) {
 
 // openGroups opens the files by which a process enters groups of version 1 once
 // more: whoever wraps a descriptor in a file also closes it.
-func (l launch) openGroups() (files []*os.File, err error) {
+func (l invocation) openGroups() (files []*os.File, err error) {
 	for _, fd := range l.attach.Files {
 		file, err := os.OpenFile(descriptorPath+strconv.Itoa(fd), os.O_WRONLY, 0)
 		if err != nil {
@@ -105,7 +105,7 @@ func (l launch) openGroups() (files []*os.File, err error) {
 
 // command arranges the descriptors: those of the cgroups first, since shells know
 // numbers of one digit only, then the sockets and the files that QEMU reads.
-func (l launch) command(ends []*os.File) (*exec.Cmd, *tail) {
+func (l invocation) command(ends []*os.File) (*exec.Cmd, *tail) {
 	const first = 3
 	var files []*os.File
 	add := func(file *os.File) int {

@@ -110,7 +110,7 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, hw 
 	}
 	defer state.Close()
 	m := e.newMachine(spec, hw, disk)
-	return m.start(ctx, beginning{launch: launch{state: state}, load: m.goOn, greet: m.wake})
+	return m.start(ctx, beginning{invocation: invocation{state: state}, load: m.goOn, greet: m.wake})
 }
 
 // goOn waits until QEMU has read the state and lets the machine run.

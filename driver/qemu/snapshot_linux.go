@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -64,7 +64,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 	err := m.save(ctx, dir)
 	if !m.paused {
 		// Whatever became of the caller: the sandbox goes on.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, m.call(ctx, "cont"))
 		if err == nil {
@@ -107,7 +107,7 @@ func (m *machine) migrate(ctx context.Context, to *os.File) error {
 	}
 	err := m.awaitMigration(ctx)
 	if ctx.Err() != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, m.monitor.Call(ctx, "migrate_cancel", nil, nil), m.awaitMigration(ctx))
 	}

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	"aether/driver/guestagent"
 	"aether/driver/qemu/qmp"
 	"aether/guest/channel"
-	"aether/guest/inside"
-	"aether/host/cgroup"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
 // beginning is how a machine comes to life.
 type beginning struct {
-	launch
+	invocation
 	// load, if not nil, is what QEMU has to do before the machine runs, and greet
 	// what the guest is told before anybody else can talk to it.
 	load, greet func(context.Context) error
@@ -34,13 +34,13 @@ func (m *machine) start(ctx context.Context, b beginning) (*instance, error) {
 	if err := m.begin(ctx, b); err != nil {
 		return nil, m.abandon(ctx, err)
 	}
-	i := &instance{inside.New(Name, m.id, m.spec, body{m}, m.dialer), m}
+	i := &instance{guestagent.New(Name, m.id, m.spec, body{m}, m.dialer), m}
 	m.engine.fleet.Add(i.Instance)
 	return i, nil
 }
 
 func (m *machine) begin(ctx context.Context, b beginning) error {
-	if err := m.launch(ctx, b.launch); err != nil {
+	if err := m.launch(ctx, b.invocation); err != nil {
 		return err
 	}
 	if b.load != nil {
@@ -61,13 +61,13 @@ func (m *machine) begin(ctx context.Context, b beginning) error {
 // abandon gives everything of a machine back that did not come up, and says why.
 func (m *machine) abandon(ctx context.Context, err error) error {
 	err = m.explain(ctx, err)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 	defer cancel()
 	return errors.Join(err, m.release(ctx))
 }
 
 // launch starts QEMU and waits for its monitor.
-func (m *machine) launch(ctx context.Context, l launch) (err error) {
+func (m *machine) launch(ctx context.Context, l invocation) (err error) {
 	e := m.engine
 	l.program, l.disk, l.attach.Into = e.program, m.disk, -1
 	l.user = lowlyUser(e.accel)

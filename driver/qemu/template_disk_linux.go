@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"aether/host/memfd"
-	"aether/host/upper"
+	"aether/internal/host/launch"
+	"aether/internal/host/upperdir"
 )
 
 // memoryFile is a template's memory, beside the files that snapshots have too.
@@ -35,7 +35,7 @@ func copySparse(ctx context.Context, to, from *os.File) error {
 		return err
 	}
 	const least = 1 << 20 // many small holes take longer than what they hold
-	extents, err := upper.Extents(from, info.Size(), least)
+	extents, err := upperdir.Extents(from, info.Size(), least)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func copySparse(ctx context.Context, to, from *os.File) error {
 		if _, err := to.Seek(x.Offset, 0); err != nil {
 			return err
 		}
-		if err := upper.Pour(ctx, to, from, []upper.Extent{x}); err != nil {
+		if err := upperdir.Pour(ctx, to, from, []upperdir.Extent{x}); err != nil {
 			return err
 		}
 	}
@@ -79,12 +79,12 @@ func loadSealed(ctx context.Context, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer from.Close()
-	file, err := memfd.Blank(filepath.Base(name), 0)
+	file, err := launch.MemoryFile(filepath.Base(name), 0)
 	if err != nil {
 		return nil, err
 	}
 	if err = copySparse(ctx, file, from); err == nil {
-		err = memfd.Seal(file)
+		err = launch.Seal(file)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 // A template is a machine that was booted once, up to its guest service, and

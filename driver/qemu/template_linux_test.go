@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"aether/guest/pid1"
-	"aether/host/memfd"
+	"aether/internal/host/launch"
 	"aether/sandbox"
 )
 
@@ -144,11 +144,11 @@ func TestBrokenTemplate(t *testing.T) {
 // fakeTemplate is one as far as keeping it goes.
 func fakeTemplate(t *testing.T, dir string) *template {
 	t.Helper()
-	memory, err := memfd.Create("memory", []byte("memory"))
+	memory, err := launch.SealedFile("memory", []byte("memory"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := memfd.Create("state", []byte("state"))
+	state, err := launch.SealedFile("state", []byte("state"))
 	if err != nil {
 		t.Fatal(err)
 	}

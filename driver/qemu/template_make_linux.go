@@ -10,7 +10,7 @@ import (
 
 	"aether/guest/channel"
 	"aether/guest/pid1"
-	"aether/host/memfd"
+	"aether/internal/host/launch"
 	"aether/sandbox"
 )
 
@@ -46,8 +46,8 @@ func (e *engine) makeTemplate(ctx context.Context, dir string, b bootable, of mo
 	return e.prune(of.HostBoot)
 }
 
-func (e *engine) saveTemplate(ctx context.Context, l launch, dir string, of mold) (err error) {
-	if l.memory, err = memfd.Blank("template", of.Hardware.MemoryMiB*mebibyte); err != nil {
+func (e *engine) saveTemplate(ctx context.Context, l invocation, dir string, of mold) (err error) {
+	if l.memory, err = launch.MemoryFile("template", of.Hardware.MemoryMiB*mebibyte); err != nil {
 		return err
 	}
 	defer l.memory.Close()
@@ -66,7 +66,7 @@ func (e *engine) saveTemplate(ctx context.Context, l launch, dir string, of mold
 
 // bootTemplate runs the machine until its guest waits, and saves all but its
 // memory, which is in a file already.
-func (e *engine) bootTemplate(ctx context.Context, l launch, hw hardwareOf, state string) error {
+func (e *engine) bootTemplate(ctx context.Context, l invocation, hw hardwareOf, state string) error {
 	leave, err := e.fleet.Enter(Name)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (e *engine) bootTemplate(ctx context.Context, l launch, hw hardwareOf, stat
 	return m.release(ctx)
 }
 
-func (m *machine) freeze(ctx context.Context, l launch, state string) error {
+func (m *machine) freeze(ctx context.Context, l invocation, state string) error {
 	if err := m.launch(ctx, l); err != nil {
 		return err
 	}

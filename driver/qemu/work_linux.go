@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 const lockSuffix = ".lock"

@@ -43,7 +43,7 @@ func needVsock(t *testing.T) {
 		t.Skip("no QEMU: apt install qemu-system-x86")
 	}
 	if _, err := os.Stat("/dev/vhost-vsock"); err != nil {
-		t.Skipf("no vsock of machines here, as in the lab (go run ./kvmlab -driver vmm): %v", err)
+		t.Skipf("no vsock of machines here, as in the lab (go run ./cmd/kvmtest -driver vmm): %v", err)
 	}
 	suite.Need(t)
 }

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/guest/pid1"
-	"aether/host/cgroup"
 	"aether/image"
 	"aether/image/initramfs"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
@@ -179,11 +179,11 @@ func (m *machine) start(ctx context.Context, fill func() error, begin func(conte
 	}
 	if err != nil {
 		err = m.explain(ctx, err)
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 		defer cancel()
 		return nil, errors.Join(err, m.release(cleanup))
 	}
-	i := &instance{inside.New(m.engine.system.Name, m.id, m.spec, body{m}, m.dialer), m}
+	i := &instance{guestagent.New(m.engine.system.Name, m.id, m.spec, body{m}, m.dialer), m}
 	m.engine.fleet.Add(i.Instance)
 	return i, nil
 }

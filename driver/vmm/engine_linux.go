@@ -9,14 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"aether/guest/inside"
-	"aether/host/cgroup"
-	hostkernel "aether/host/kernel"
-	"aether/host/storedir"
+	"aether/driver/guestagent"
 	"aether/image"
 	"aether/image/disk"
 	"aether/image/initramfs"
 	"aether/image/kernel"
+	"aether/internal/host/cgroup"
+	hostkernel "aether/internal/host/features"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -47,7 +47,7 @@ type engine struct {
 	count     atomic.Uint64
 
 	boots boots
-	fleet inside.Fleet
+	fleet guestagent.Fleet
 }
 
 var kvmWorked atomic.Bool
@@ -176,7 +176,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	e.mu.Unlock()
 	first, err := e.fleet.Close(ctx)
 	if first && e.groups != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, e.groups.Close(ctx))
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -45,7 +45,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err := i.Snapshot(ctx, snapshot.dir); err != nil {
 		return nil, err
 	}
-	return inside.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
+	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
 		return i.engine.restore(ctx, snapshot.dir, spec, m)
 	})
 }

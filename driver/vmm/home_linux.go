@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"aether/host/peer"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -228,7 +228,7 @@ func (h *home) dial(ctx context.Context, name string) (*net.UnixConn, error) {
 		return nil, err
 	}
 	socket := conn.(*net.UnixConn)
-	uid, err := peer.UID(socket)
+	uid, err := storedir.PeerUID(socket)
 	if err == nil && uid != h.uid() {
 		err = &sandbox.Error{Class: sandbox.Denied, Reason: fmt.Sprintf("the socket %s belongs to user %d, and the monitor is %d", name, uid, h.uid())}
 	}

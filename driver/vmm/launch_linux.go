@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"aether/host/cgroup"
+	"aether/internal/host/cgroup"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"aether/guest/inside"
-	"aether/host/cgroup"
+	"aether/driver/guestagent"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
@@ -34,7 +34,7 @@ type machine struct {
 // instance is one living sandbox: the lifecycle that all drivers with a service
 // inside share, and what only machines can do.
 type instance struct {
-	*inside.Instance
+	*guestagent.Instance
 	*machine
 }
 
@@ -48,9 +48,9 @@ var (
 // body is a machine as its lifecycle sees it.
 type body struct{ *machine }
 
-var _ inside.Body = body{}
+var _ guestagent.Body = body{}
 
-// Stats implements inside.Body. The memory is what the sandbox costs the host, with
+// Stats implements guestagent.Body. The memory is what the sandbox costs the host, with
 // the monitor's own: how much of its limit the guest uses only the guest knows.
 func (b body) Stats(context.Context) (sandbox.Stats, error) {
 	if b.group == nil {
@@ -62,10 +62,10 @@ func (b body) Stats(context.Context) (sandbox.Stats, error) {
 	return stats, err
 }
 
-// Kill implements inside.Body.
+// Kill implements guestagent.Body.
 func (b body) Kill() error { return b.process.kill() }
 
-// Wait implements inside.Body. A guest that has halted is of no use to anybody.
+// Wait implements guestagent.Body. A guest that has halted is of no use to anybody.
 func (b body) Wait() sandbox.Exit {
 	select {
 	case <-b.process.ended:
@@ -85,7 +85,7 @@ const settle = 200 * time.Millisecond
 
 // unasked says how a machine ended that nobody asked to.
 func (m *machine) unasked(how string) sandbox.Exit {
-	if inside.OutOfMemory(m.group) {
+	if guestagent.OutOfMemory(m.group) {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the monitor used more than its guest's memory and what it needs itself"}
 	}
 	select {
@@ -111,7 +111,7 @@ func (m *machine) said() string {
 	return text
 }
 
-// Release implements inside.Body.
+// Release implements guestagent.Body.
 func (b body) Release(ctx context.Context) error { return b.release(ctx) }
 
 // release gives back everything that a machine holds, in whatever state.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 // placesOf are where programs have directories that must not outlive them: those

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"syscall"
 
-	"aether/host/cgroup"
-	"aether/host/spawn"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/spawn"
 )
 
 // environment is all that monitors know of ours.

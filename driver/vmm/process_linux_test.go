@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"aether/host/cgroup"
+	"aether/internal/host/cgroup"
 )
 
 // shellProcess starts a script as a monitor is started.

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"aether/driver/vmm"
-	"aether/host/vsock"
+	"aether/internal/host/vsock"
 )
 
 // The monitor of these tests is QEMU, which has neither an API that takes orders

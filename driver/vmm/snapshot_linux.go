@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -67,7 +67,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 		return err
 	}
 	// Whatever became of the caller: the sandbox goes on.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inside.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 	defer cancel()
 	err = errors.Join(err, m.monitor.Resume(ctx))
 	if err == nil {

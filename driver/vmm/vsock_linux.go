@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"aether/guest/inside"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -30,7 +30,7 @@ type guestDialer struct {
 	open   map[*guestConn]struct{}
 }
 
-var _ inside.Dialer = (*guestDialer)(nil)
+var _ guestagent.Dialer = (*guestDialer)(nil)
 
 func newGuestDialer(connect func(context.Context) (net.Conn, error)) *guestDialer {
 	return &guestDialer{connect: connect, open: map[*guestConn]struct{}{}}
@@ -50,7 +50,7 @@ func (c *guestConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Dial implements inside.Dialer. Errors: NotFound once closed.
+// Dial implements guestagent.Dialer. Errors: NotFound once closed.
 func (d *guestDialer) Dial(ctx context.Context) (net.Conn, error) {
 	raw, err := d.connect(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *guestDialer) cut() {
 	}
 }
 
-// Close implements inside.Dialer. It is idempotent.
+// Close implements guestagent.Dialer. It is idempotent.
 func (d *guestDialer) Close() error {
 	d.mu.Lock()
 	d.closed = true

@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"aether/guest"
-	"aether/host/orphans"
-	"aether/host/pty"
+	"aether/internal/host/pty"
+	"aether/internal/host/subreaper"
 	"aether/sandbox"
 )
 
@@ -22,9 +22,9 @@ type Backend struct {
 	// guarded counts whom GuardMemory killed.
 	guarded atomic.Int64
 
-	children *orphans.Children // nil unless this is the first process
-	adjust   *os.File          // says how gladly this process is killed
-	adjusted int               // what it said at first
+	children *subreaper.Children // nil unless this is the first process
+	adjust   *os.File            // says how gladly this process is killed
+	adjusted int                 // what it said at first
 }
 
 var _ guest.Backend = (*Backend)(nil)
@@ -48,7 +48,7 @@ func New(root, cgroup string) (*Backend, error) {
 // AsInit makes the back end start processes as the first process of a sandbox
 // has to: all children are awaited in one place, and when memory is short the
 // kernel kills a command rather than its service.
-func (b *Backend) AsInit(children *orphans.Children) (err error) {
+func (b *Backend) AsInit(children *subreaper.Children) (err error) {
 	b.children = children
 	b.adjust, b.adjusted, err = openAdjust()
 	return err

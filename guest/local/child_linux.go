@@ -5,7 +5,7 @@ import (
 	"os"
 	"syscall"
 
-	"aether/host/orphans"
+	"aether/internal/host/subreaper"
 )
 
 // child is a process that was started, however it is awaited.
@@ -58,6 +58,6 @@ func (c osChild) Wait() (syscall.WaitStatus, error) {
 }
 
 // adopted is awaited with all other children of this process.
-type adopted struct{ *orphans.Child }
+type adopted struct{ *subreaper.Child }
 
 func (c adopted) Wait() (syscall.WaitStatus, error) { return c.Child.Wait(), nil }

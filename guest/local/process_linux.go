@@ -5,7 +5,7 @@ import (
 	"syscall"
 
 	"aether/guest"
-	"aether/host/pty"
+	"aether/internal/host/pty"
 )
 
 type process struct {

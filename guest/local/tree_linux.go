@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"aether/host/proctree"
+	"aether/internal/host/proctree"
 )
 
 // settleRounds bounds the wait for killed processes to be gone.

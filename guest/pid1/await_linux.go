@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"aether/guest"
-	"aether/host/machine"
+	"aether/internal/host/guestinit"
 )
 
 // await serves as the init of a machine that is nobody's yet. What does not depend
@@ -17,17 +17,17 @@ func (c Config) await() error {
 		return err
 	}
 	if len(c.Machine.Held) > 0 {
-		if err := machine.HoldDevices(); err != nil {
+		if err := guestinit.HoldDevices(); err != nil {
 			return err
 		}
 	}
 	if err := load(c.Machine.Held); err != nil {
 		return err
 	}
-	if err := machine.LoopbackUp(); err != nil {
+	if err := guestinit.LoopbackUp(); err != nil {
 		return err
 	}
-	group, err := machine.MountGroups(0)
+	group, err := guestinit.MountGroups(0)
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (b *blank) configure(body []byte) error {
 
 // apply begins with what makes this copy of the machine differ from the others.
 func (c Configuration) apply() error {
-	if err := machine.AddEntropy(c.Secret); err != nil {
+	if err := guestinit.AddEntropy(c.Secret); err != nil {
 		return err
 	}
-	if err := machine.SetClock(c.Now); err != nil {
+	if err := guestinit.SetClock(c.Now); err != nil {
 		return err
 	}
-	if err := machine.FreeDevices(); err != nil {
+	if err := guestinit.FreeDevices(); err != nil {
 		return err
 	}
 	_, err := c.Config.setUp()

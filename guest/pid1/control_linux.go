@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aether/guest"
-	"aether/host/machine"
+	"aether/internal/host/guestinit"
 )
 
 const (
@@ -24,8 +24,8 @@ func (c Config) handler(service *guest.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", service.Handler())
 	mux.HandleFunc("POST "+clockPath, control(maxControl, setClock))
-	mux.HandleFunc("POST "+entropyPath, control(maxControl, machine.AddEntropy))
-	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return machine.PowerOff() }))
+	mux.HandleFunc("POST "+entropyPath, control(maxControl, guestinit.AddEntropy))
+	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
 	return mux
 }
 
@@ -34,7 +34,7 @@ func setClock(text []byte) error {
 	if err != nil {
 		return err
 	}
-	return machine.SetClock(now)
+	return guestinit.SetClock(now)
 }
 
 // control makes a route of something that is done with a bounded body.

@@ -11,7 +11,7 @@
 //
 // Give it stdin and stdout as pipes or a socket pair, join them with
 // channel.Connect, and use the answer's Dial. When its input ends, it ends, and
-// with it everything in its pid namespace. Package guest/inside does all of this
+// with it everything in its pid namespace. Package driver/guestagent does all of this
 // for drivers.
 //
 // # As the init of a machine

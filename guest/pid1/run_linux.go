@@ -11,8 +11,8 @@ import (
 
 	"aether/guest"
 	"aether/guest/local"
-	"aether/host/machine"
-	"aether/host/orphans"
+	"aether/internal/host/guestinit"
+	"aether/internal/host/subreaper"
 	"aether/sandbox"
 )
 
@@ -37,11 +37,11 @@ func IsMachine() bool { return os.Getpid() == 1 && os.Args[0] == "/init" }
 func RunMachine() error {
 	err := runMachine()
 	fmt.Fprintln(os.Stderr, "aether-guest:", err)
-	return errors.Join(err, machine.PowerOff())
+	return errors.Join(err, guestinit.PowerOff())
 }
 
 func runMachine() error {
-	if err := machine.MountEarly(); err != nil {
+	if err := guestinit.MountEarly(); err != nil {
 		return err
 	}
 	line, err := os.ReadFile("/proc/cmdline")
@@ -69,27 +69,27 @@ func (c Config) setUp() (group string, err error) {
 		return "", err
 	}
 	if root := c.Machine.Root; root != nil {
-		if err := machine.SwitchRoot(machine.Root(*root)); err != nil {
+		if err := guestinit.SwitchRoot(guestinit.Root(*root)); err != nil {
 			return "", err
 		}
 	}
-	if err := machine.MountLate(c.Limits.DiskBytes); err != nil {
+	if err := guestinit.MountLate(c.Limits.DiskBytes); err != nil {
 		return "", err
 	}
 	if c.Machine.Hostname != "" {
-		if err := machine.SetHostname(c.Machine.Hostname); err != nil {
+		if err := guestinit.SetHostname(c.Machine.Hostname); err != nil {
 			return "", err
 		}
 	}
-	if err := machine.LoopbackUp(); err != nil {
+	if err := guestinit.LoopbackUp(); err != nil {
 		return "", err
 	}
-	return machine.MountGroups(c.Limits.Processes)
+	return guestinit.MountGroups(c.Limits.Processes)
 }
 
 func load(modules []string) error {
 	for _, name := range modules {
-		if err := machine.LoadModule(name); err != nil {
+		if err := guestinit.LoadModule(name); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (c Config) open(group string) (*guest.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	children, err := orphans.Adopt()
+	children, err := subreaper.Adopt()
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (c Config) open(group string) (*guest.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := machine.Hide(); err != nil {
+	if err := guestinit.Hide(); err != nil {
 		return nil, errors.Join(err, service.Close())
 	}
 	return service, nil

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"aether/guest/channel"
-	"aether/host/vsock"
+	"aether/internal/host/vsock"
 )
 
 const (

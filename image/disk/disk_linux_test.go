@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"aether/host/filetree"
 	"aether/image"
+	"aether/internal/host/filetree"
 	"aether/sandbox"
 )
 

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"aether/host/storedir"
 	"aether/image"
+	"aether/internal/host/storedir"
 )
 
 // formatVersion changes when the same input makes another disk.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"aether/host/filetree"
 	"aether/image"
+	"aether/internal/host/filetree"
 	"aether/sandbox"
 )
 

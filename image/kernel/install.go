@@ -12,7 +12,7 @@ import (
 	"runtime"
 	"strings"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 

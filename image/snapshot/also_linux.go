@@ -4,7 +4,7 @@ import (
 	"os"
 	"path"
 
-	"aether/host/upper"
+	"aether/internal/host/upperdir"
 )
 
 // TakeAlso copies one more directory of the sandbox, in which nothing runs, to a
@@ -14,7 +14,7 @@ func (d *Draft) TakeAlso(dir *os.File, place string) error {
 	for parent := path.Dir(place); parent != "."; parent = path.Dir(parent) {
 		d.add(entry{Path: text(parent), Kind: kindDir, Mode: 0o755}, -1)
 	}
-	return upper.Walk(d.ctx, dir, elsewhere{d, place})
+	return upperdir.Walk(d.ctx, dir, elsewhere{d, place})
 }
 
 // elsewhere is a Draft for entries whose paths are not below the root.
@@ -24,14 +24,14 @@ type elsewhere struct {
 }
 
 // Enter implements upper.Visitor.
-func (w elsewhere) Enter(e *upper.Entry) error {
+func (w elsewhere) Enter(e *upperdir.Entry) error {
 	moved := *e
 	moved.Path, moved.Opaque = path.Join(w.place, e.Path), true
 	return w.Draft.Enter(&moved)
 }
 
 // Visit implements upper.Visitor.
-func (w elsewhere) Visit(e *upper.Entry) error {
+func (w elsewhere) Visit(e *upperdir.Entry) error {
 	moved := *e
 	moved.Path = path.Join(w.place, e.Path)
 	return w.Draft.Visit(&moved)

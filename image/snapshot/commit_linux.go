@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 

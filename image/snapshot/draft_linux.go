@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"aether/host/upper"
+	"aether/internal/host/upperdir"
 	"aether/sandbox"
 )
 
@@ -31,7 +31,7 @@ type Draft struct {
 	ids    func(uid, gid uint32) (uint32, uint32)
 	list   []entry
 	copies []int // for each, its number among the contents, or -1
-	same   map[upper.ID]int
+	same   map[upperdir.ID]int
 
 	contents []content
 	held     int64
@@ -51,8 +51,8 @@ func (s *Store) Take(ctx context.Context, dir *os.File, ids func(uid, gid uint32
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
-	d := &Draft{ctx: ctx, store: s, work: work, ids: ids, same: map[upper.ID]int{}}
-	if err := upper.Walk(ctx, dir, d); err != nil {
+	d := &Draft{ctx: ctx, store: s, work: work, ids: ids, same: map[upperdir.ID]int{}}
+	if err := upperdir.Walk(ctx, dir, d); err != nil {
 		return nil, errors.Join(fmt.Errorf("snapshot: %w", err), d.Discard())
 	}
 	return d, nil
@@ -62,7 +62,7 @@ func (s *Store) Take(ctx context.Context, dir *os.File, ids func(uid, gid uint32
 func (d *Draft) Discard() error { return d.work.remove() }
 
 // Enter implements upper.Visitor.
-func (d *Draft) Enter(e *upper.Entry) error {
+func (d *Draft) Enter(e *upperdir.Entry) error {
 	if err := checkPath(e); err != nil {
 		return err
 	}
@@ -81,14 +81,14 @@ func (d *Draft) Enter(e *upper.Entry) error {
 }
 
 // Leave implements upper.Visitor.
-func (d *Draft) Leave(*upper.Entry) error { return nil }
+func (d *Draft) Leave(*upperdir.Entry) error { return nil }
 
 // Visit implements upper.Visitor.
-func (d *Draft) Visit(e *upper.Entry) error {
+func (d *Draft) Visit(e *upperdir.Entry) error {
 	if err := checkPath(e); err != nil {
 		return err
 	}
-	if e.Kind == upper.Whiteout { // of which all may be one file
+	if e.Kind == upperdir.Whiteout { // of which all may be one file
 		d.add(entry{Path: text(e.Path), Kind: kindWhiteout}, -1)
 		return nil
 	}
@@ -99,17 +99,17 @@ func (d *Draft) Visit(e *upper.Entry) error {
 		d.same[e.ID] = len(d.list)
 	}
 	switch e.Kind {
-	case upper.File:
+	case upperdir.File:
 		return d.file(e)
-	case upper.Symlink:
+	case upperdir.Symlink:
 		out := d.entry(e, kindSymlink)
 		target, err := e.Target()
 		out.Target = text(target)
 		d.add(out, -1)
 		return err
-	case upper.Fifo:
+	case upperdir.Fifo:
 		d.add(d.entry(e, kindFifo), -1)
-	case upper.Socket:
+	case upperdir.Socket:
 		d.add(d.entry(e, kindSocket), -1)
 	default:
 		return fmt.Errorf("snapshot: %.200q is a device, which nobody in a sandbox can make", e.Path)
@@ -117,7 +117,7 @@ func (d *Draft) Visit(e *upper.Entry) error {
 	return nil
 }
 
-func checkPath(e *upper.Entry) error {
+func checkPath(e *upperdir.Entry) error {
 	if len(e.Path) < maxPath {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (d *Draft) add(e entry, copied int) {
 }
 
 // again is one more name of a file that was taken already.
-func (d *Draft) again(e *upper.Entry, first int) error {
+func (d *Draft) again(e *upperdir.Entry, first int) error {
 	d.list[first].Same = int64(first) + 1
 	out := d.list[first]
 	out.Path = text(e.Path)
@@ -138,13 +138,13 @@ func (d *Draft) again(e *upper.Entry, first int) error {
 	return nil
 }
 
-func (d *Draft) entry(e *upper.Entry, kind string) entry {
+func (d *Draft) entry(e *upperdir.Entry, kind string) entry {
 	uid, gid := d.ids(e.UID, e.GID)
 	return entry{Path: text(e.Path), Kind: kind, Mode: e.Perm & 0o1777, UID: uid, GID: gid,
 		Seconds: e.Modified.Unix(), Nanos: int64(e.Modified.Nanosecond())}
 }
 
-func (d *Draft) file(e *upper.Entry) error {
+func (d *Draft) file(e *upperdir.Entry) error {
 	from, err := e.Open()
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (d *Draft) file(e *upper.Entry) error {
 	if out.Attrs, err = attrsOf(from); err != nil {
 		return err
 	}
-	extents, err := upper.Extents(from, e.Size, leastHole)
+	extents, err := upperdir.Extents(from, e.Size, leastHole)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (d *Draft) file(e *upper.Entry) error {
 	return d.content(from, extents)
 }
 
-func pairs(list []upper.Extent) (out []extent) {
+func pairs(list []upperdir.Extent) (out []extent) {
 	for _, x := range list {
 		out = append(out, extent{x.Offset, x.Length})
 	}
@@ -179,7 +179,7 @@ func pairs(list []upper.Extent) (out []extent) {
 
 // content is quick: the sandbox stands still. What the content is called is found
 // out later.
-func (d *Draft) content(from *os.File, extents []upper.Extent) error {
+func (d *Draft) content(from *os.File, extents []upperdir.Extent) error {
 	size := int64(0)
 	for _, x := range extents {
 		size += x.Length
@@ -193,7 +193,7 @@ func (d *Draft) content(from *os.File, extents []upper.Extent) error {
 		n := len(data)
 		data = data[:n+int(x.Length)]
 		if _, err := from.ReadAt(data[n:], x.Offset); err == io.EOF {
-			return upper.ErrChanged
+			return upperdir.ErrChanged
 		} else if err != nil {
 			return err
 		}
@@ -202,13 +202,13 @@ func (d *Draft) content(from *os.File, extents []upper.Extent) error {
 	return nil
 }
 
-func (d *Draft) copy(from *os.File, extents []upper.Extent) error {
+func (d *Draft) copy(from *os.File, extents []upperdir.Extent) error {
 	to, err := os.OpenFile(d.copyPath(len(d.contents)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
 	if err != nil {
 		return err
 	}
 	d.contents = append(d.contents, content{})
-	return errors.Join(upper.Pour(d.ctx, to, from, extents), to.Close())
+	return errors.Join(upperdir.Pour(d.ctx, to, from, extents), to.Close())
 }
 
 func (d *Draft) copyPath(number int) string {
@@ -217,7 +217,7 @@ func (d *Draft) copyPath(number int) string {
 
 // attrsOf bounds what a sandbox can make the manifest hold.
 func attrsOf(file *os.File) (list []attr, err error) {
-	found, err := upper.Attrs(file)
+	found, err := upperdir.Attrs(file)
 	if err != nil {
 		return nil, err
 	}

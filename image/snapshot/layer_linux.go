@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 // Layer is an unpacked snapshot, in use by this program until its store is closed.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 // Reap removes what dead programs were writing, layers that no living program

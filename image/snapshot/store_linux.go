@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"aether/host/storedir"
+	"aether/internal/host/storedir"
 )
 
 // Store keeps the contents of snapshots and the layers unpacked of them. Any

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"aether/host/layerfs"
+	"aether/internal/host/layerfs"
 )
 
 // unpack makes a layer in the new directory to, of the snapshot in dir.

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"aether/driver/drivertest"
+	"aether/driver/guestagent"
+	"aether/driver/guestagent/guestagenttest"
 	"aether/driver/vmm"
-	"aether/guest/inside"
-	"aether/guest/inside/insidetest"
 	"aether/image"
-	"aether/image/excerpt"
 	"aether/image/kernel"
+	"aether/internal/testroot"
 	"aether/sandbox"
 )
 
@@ -45,7 +45,7 @@ func Options(runDir string) vmm.Options {
 	state := os.Getenv(stateVariable)
 	return vmm.Options{
 		Images:   func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) },
-		Guest:    inside.Find,
+		Guest:    guestagent.Find,
 		StateDir: state,
 		RunDir:   runDir,
 		Kernel:   kernel.Places{Named: os.Getenv(kernelVariable)},
@@ -80,12 +80,12 @@ func prepare(dir string) error {
 		if err := os.Mkdir(small, 0o755); err != nil {
 			return err
 		}
-		if err := excerpt.Make(small, excerpt.Shell, nil); err != nil {
+		if err := testroot.Make(small, testroot.Shell, nil); err != nil {
 			return err
 		}
 		os.Setenv(imageVariable, small)
 	}
-	return insidetest.Build(dir)
+	return guestagenttest.Build(dir)
 }
 
 // findKernel looks for a kernel once, and fetches one where there is none.

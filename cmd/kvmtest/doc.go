@@ -1,0 +1,9 @@
+// Command kvmtest runs the tests of a driver that needs KVM on a machine whose own
+// KVM is missing or incomplete: it boots an emulated machine whose processor has
+// nested virtualization, in which a real /dev/kvm appears, and runs the driver's
+// test binary there. Times inside mean nothing; whether tests pass does. Nothing of
+// the product depends on it.
+//
+//	go run ./cmd/kvmtest -driver qemu-kvm
+//	go run ./cmd/kvmtest -driver firecracker -binary /path/to/firecracker
+package main

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"aether/internal/host/guestinit"
+	"aether/internal/host/subreaper"
+)
+
+// inside is the life of the lab: get ready, run the tests, say how they ended.
+func inside() {
+	code, err := runTests()
+	if err != nil {
+		fmt.Println("kvmtest:", err)
+	}
+	fmt.Printf("\n%s%d\n", verdict, code)
+	if err := errors.Join(os.Stdout.Sync(), guestinit.PowerOff()); err != nil {
+		fmt.Println("kvmtest:", err)
+	}
+}
+
+func runTests() (int, error) {
+	if err := guestinit.MountEarly(); err != nil {
+		return 1, err
+	}
+	text, err := os.ReadFile(configFile)
+	if err != nil {
+		return 1, err
+	}
+	var c config
+	if err := json.Unmarshal(text, &c); err != nil {
+		return 1, err
+	}
+	if err := prepare(c); err != nil {
+		return 1, err
+	}
+	return await(c)
+}
+
+// await runs the tests and reaps what they leave behind: programs that are killed
+// on purpose have children.
+func await(c config) (int, error) {
+	children, err := subreaper.Adopt()
+	if err != nil {
+		return 1, err
+	}
+	defer children.Close()
+	tests, err := children.Start(func() (int, error) {
+		p, err := os.StartProcess(c.Command[0], c.Command, &os.ProcAttr{Dir: "/tmp", Env: c.Env, Files: []*os.File{nil, os.Stdout, os.Stdout}})
+		if err != nil {
+			return 0, err
+		}
+		return p.Pid, nil
+	})
+	if err != nil {
+		return 1, err
+	}
+	status := tests.Wait()
+	if status.Signaled() {
+		return 1, fmt.Errorf("the tests were killed: %v", status.Signal())
+	}
+	return status.ExitStatus(), nil
+}
+
+func prepare(c config) error {
+	for _, name := range c.Modules {
+		if err := guestinit.LoadModule(name); err != nil {
+			return err
+		}
+	}
+	if err := guestinit.SwitchRoot(guestinit.Root{Device: "/dev/vda", Type: "erofs"}); err != nil {
+		return err
+	}
+	if err := guestinit.MountLate(0); err != nil {
+		return err
+	}
+	if err := guestinit.LoopbackUp(); err != nil {
+		return err
+	}
+	_, err := guestinit.MountGroups(0)
+	return err
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"aether/sandbox"
+)
+
+func main() {
+	if os.Getpid() == 1 {
+		inside() // the lab's own init is this very program
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kvmtest:", err)
+	}
+	os.Exit(code)
+}
+
+// options are what is run in the lab, and how.
+type options struct {
+	driver string
+	binary string
+	tests  string
+	kernel string
+	state  string
+	memory int
+	limit  time.Duration
+}
+
+// packages are the folders of the drivers that need KVM, by canonical name; vmm is
+// what some of them share, with a monitor of its own.
+var packages = map[string]string{
+	"qemu-kvm":         "qemu",
+	"vmm":              "vmm",
+	"firecracker":      "firecracker",
+	"cloud-hypervisor": "cloudhypervisor",
+	"aethervm":         "aethervm",
+	"kata":             "kata",
+}
+
+// programs are what drivers run that distributions package; the others' are
+// handed in.
+var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"qemu-system-x86_64"}}
+
+// firmware is what such programs open at run time.
+var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}
+
+// companion is a program that a release has beside another, by a name like its.
+var companion = map[string]string{"firecracker": "jailer"}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("kvmtest", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.driver, "driver", "qemu-kvm", "the `name` of the driver whose tests run in the lab")
+	flags.StringVar(&o.binary, "binary", "", "a `program` to have in PATH there, as a release of the driver's system")
+	flags.StringVar(&o.tests, "run", "", "only the tests that match this `pattern`, as go test -run")
+	flags.StringVar(&o.kernel, "kernel", "", "the kernel `file` of the lab and of the machines in it; by default the one `aether kernel install` fetches")
+	flags.StringVar(&o.state, "state", "", "the `directory` to keep the kernel and disks in, by default in the user's cache")
+	flags.IntVar(&o.memory, "memory", 3072, "the lab's memory in `MiB`")
+	flags.DurationVar(&o.limit, "timeout", 30*time.Minute, "how long the tests may take")
+	if err := flags.Parse(args); err != nil {
+		return o, sandbox.Invalidf("flags", "%v", err)
+	}
+	return o, o.validate(flags.Args())
+}
+
+func (o options) validate(rest []string) error {
+	if len(rest) > 0 {
+		return sandbox.Invalidf("flags", "%.80q is no flag", rest[0])
+	}
+	if packages[o.driver] == "" {
+		var known []string
+		for name := range packages {
+			known = append(known, name)
+		}
+		return sandbox.Invalidf("driver", "%.80q is none of %s", o.driver, strings.Join(known, ", "))
+	}
+	if o.binary != "" {
+		if info, err := os.Stat(o.binary); err != nil || !info.Mode().IsRegular() {
+			return sandbox.Invalidf("binary", "%s is no file", o.binary)
+		}
+	}
+	if o.memory < 512 {
+		return sandbox.Invalidf("memory", "%d MiB is too little for machines in a machine", o.memory)
+	}
+	return nil
+}
+
+// run gives the exit code of the tests.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return 2, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.limit)
+	defer cancel()
+	lab, err := build(ctx, o, stderr)
+	if err != nil {
+		return 1, err
+	}
+	defer lab.close()
+	return lab.run(ctx, stdout, stderr)
+}

@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"aether/driver/guestagent"
+	"aether/guest/channel"
+	"aether/internal/host/cgroup"
+	"aether/internal/host/inroot"
+	"aether/internal/host/launch"
+	"aether/internal/host/spawn"
+	"aether/sandbox"
+)
+
+// bootTime bounds how long a sandbox may take whose caller set no bound.
+const bootTime = 30 * time.Second
+
+// body is a sandbox: the system's program, with which everything inside ends.
+type body struct {
+	engine  *engine
+	limits  sandbox.Limits
+	group   *cgroup.Group // nil where there are none
+	monitor *spawn.Process
+	root    *inroot.Root
+	pipes   *guestagent.Pipes
+}
+
+// boot starts the program and meets the guest service in it. A failure leaves
+// nothing.
+func (b *body) boot(ctx context.Context, program launch.Program, config []byte, join join) (_ *channel.Dialer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	if b.pipes, err = guestagent.NewPipes(); err != nil {
+		return nil, err
+	}
+	if err := b.launch(program, config); err != nil {
+		return nil, errors.Join(err, b.pipes.Close())
+	}
+	dialer, err := b.meet(ctx, join)
+	if err != nil {
+		return nil, errors.Join(err, b.discard())
+	}
+	return dialer, nil
+}
+
+func (b *body) launch(program launch.Program, config []byte) error {
+	file, err := launch.SealedFile(ConfigFile, config)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Seek(0, 0); err != nil {
+		return err
+	}
+	program.Files = append(program.Files, append(b.pipes.Child(), file)...)
+	b.monitor, err = b.engine.host.Start(program)
+	return errors.Join(err, b.pipes.Started())
+}
+
+// join is how the guest service is met.
+type join func(context.Context, *guestagent.Pipes) (*channel.Dialer, error)
+
+func (b *body) meet(ctx context.Context, join join) (_ *channel.Dialer, err error) {
+	// Another program has been executed, so this program's memory is out of the group.
+	if err := b.engine.groups.Limit(b.group, b.limits); err != nil {
+		return nil, err
+	}
+	// The stage is there before the program is, and stays as it is.
+	if b.root, err = inroot.Open(fmt.Sprintf("/proc/%d/root%s", b.monitor.Pid(), b.engine.host.Root())); err != nil {
+		return nil, err
+	}
+	return join(ctx, b.pipes)
+}
+
+// discard ends what boot began.
+func (b *body) discard() error {
+	err := b.Kill()
+	b.Wait()
+	return errors.Join(err, b.closeFiles())
+}
+
+func (b *body) closeFiles() error {
+	err := b.pipes.Close()
+	if b.root != nil {
+		err = errors.Join(err, b.root.Close())
+	}
+	return err
+}
+
+// Kill implements guestagent.Body. The group goes first, because it also lets go on
+// what is paused.
+func (b *body) Kill() (err error) {
+	if b.group != nil {
+		err = b.group.Kill(context.Background())
+	}
+	if killed := b.monitor.Signal(syscall.SIGKILL); !errors.Is(killed, syscall.ESRCH) {
+		err = errors.Join(err, killed)
+	}
+	return err
+}
+
+// Wait implements guestagent.Body.
+func (b *body) Wait() sandbox.Exit {
+	status, err := b.monitor.Wait()
+	if guestagent.OutOfMemory(b.group) {
+		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
+	}
+	detail := fmt.Sprintf("%s ended (code %d): %s", b.engine.system.Program, status.Code, b.pipes.Said())
+	if err != nil {
+		detail = err.Error()
+	}
+	return sandbox.Exit{Cause: sandbox.Crashed, Detail: detail}
+}
+
+// Release implements guestagent.Body.
+func (b *body) Release(ctx context.Context) error {
+	err := b.closeFiles()
+	if b.group != nil {
+		err = errors.Join(err, b.group.Remove(ctx))
+	}
+	return err
+}
+
+// Stats implements guestagent.Body.
+func (b *body) Stats(context.Context) (sandbox.Stats, error) {
+	stats, err := b.engine.groups.Stats(b.group, b.limits)
+	if b.engine.system.Opaque {
+		stats.Processes, stats.ForksDenied = nil, nil // are the program's own
+	}
+	if err != nil || b.engine.system.Opaque {
+		return stats, err
+	}
+	total, free, err := b.root.Usage()
+	if err != nil {
+		return stats, err
+	}
+	used, left := int64(total-free), int64(free)
+	stats.DiskBytes, stats.DiskFreeBytes = &used, &left
+	return stats, nil
+}

@@ -1,0 +1,81 @@
+package commandtest
+
+import (
+	"strings"
+	"testing"
+
+	"aether/sandbox"
+)
+
+// Call is a system call by its number on amd64 and its arguments, and the error
+// numbers that are right.
+type Call struct{ Args, Want, Why string }
+
+const (
+	noPermission = "1"
+	noCall       = "38"
+)
+
+// Refused are calls that are refused by name.
+var Refused = []Call{
+	{"272 0x10000000", noPermission, "unshare"},
+	{"165 0 0 0 0 0", noPermission, "mount"},
+	{"250 0 0 0", noPermission, "keyctl"},
+	{"321 0 0 0", noPermission, "bpf"},
+	{"425 1 0", noPermission, "io_uring_setup"},
+	{"323 0", noPermission, "userfaultfd"},
+	{"298 0 0 0 0 0", noPermission, "perf_event_open"},
+}
+
+// InPart are calls that are allowed or not by their arguments.
+var InPart = []Call{
+	{"56 0x10000011", noCall, "clone with a user namespace"},
+	{"56 0x02000011", noCall, "clone with a cgroup namespace"},
+	{"435 0 0", noCall, "clone3"},
+	{"41 17 3 0", noCall, "a packet socket"},
+	{"41 38 5 0", noCall, "an algorithm socket"},
+	{"41 16 3 9", noCall, "an audit socket"},
+	{"41 16 3 0", "0", "a route socket"},
+	{"41 1 1 0", "0", "a unix socket"},
+	{"16 99 0x5412 0", noCall, "TIOCSTI"},
+	{"16 99 0x541c 0", noCall, "TIOCLINUX"},
+	{"16 99 0x100005412 0", noCall, "TIOCSTI with rubbish above"},
+	{"16 99 0x5413 0", "9", "TIOCGWINSZ of no descriptor"},
+	{"16 99 0x80045430 0", "9", "TIOCGPTN of no descriptor"},
+	{"135 0xffffffff", "0", "the personality"},
+	{"135 0x0400000", noCall, "another personality"},
+	{"9999", noCall, "a call that nobody knows"},
+}
+
+// caller makes the calls on its standard input and prints the errno of each.
+const caller = `python3 -c '
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for line in sys.stdin:
+    ctypes.set_errno(0)
+    libc.syscall(*[ctypes.c_long(int(word, 0)) for word in line.split()])
+    print(ctypes.get_errno())
+' <<'END'
+`
+
+// Filter makes calls in a sandbox.
+func Filter(t *testing.T, instance sandbox.Instance, calls []Call) {
+	t.Helper()
+	if arch, _ := Sh(t, instance, "uname -m; command -v python3"); !strings.Contains(arch, "x86_64") || !strings.Contains(arch, "python3") {
+		t.Skip("the numbers are those of amd64, and python3 makes the calls")
+	}
+	script := caller
+	for _, c := range calls {
+		script += c.Args + "\n"
+	}
+	out, status := Sh(t, instance, script+"END")
+	got := strings.Fields(out)
+	if status.Code != 0 || len(got) != len(calls) {
+		t.Fatalf("%+v: %s", status, out)
+	}
+	for i, c := range calls {
+		if c.Want != got[i] {
+			t.Errorf("%s: errno %s, want %s", c.Why, got[i], c.Want)
+		}
+	}
+}

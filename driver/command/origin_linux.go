@@ -1,0 +1,46 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"aether/sandbox"
+)
+
+// Origin is what a sandbox goes on from that has lived before.
+type Origin struct {
+	// Digest is what that of the image was.
+	Digest string
+	// Shown are files of the host that the program reads, as Stage.Shown.
+	Shown []string
+	// Command is what to run in place of System.Command. The guest service is
+	// brought back by it, and knows its settings.
+	Command func(Stage, sandbox.Spec) (Command, error)
+}
+
+// check refuses an image that is not any more what it was. Errors: Conflict.
+func (o *Origin) check(ref, digest string) error {
+	if o == nil || o.Digest == digest {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot",
+		Reason: fmt.Sprintf("it was taken over %q with the digest %q, which now is %q", ref, o.Digest, digest),
+		Remedy: "bring the old image back, by naming it with its digest"}
+}
+
+// GoOn makes a sandbox that goes on from an origin. Its Spec names the image that
+// it was made of.
+func (d *Driver) GoOn(ctx context.Context, spec sandbox.Spec, from Origin) (*Instance, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	e, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	i, err := e.resolve(ctx, spec, &from)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return i, nil
+}

@@ -1,0 +1,73 @@
+package command
+
+import (
+	"syscall"
+
+	"aether/internal/host/seccomp"
+)
+
+// Rule allows a system call if all of its conditions are met.
+type Rule struct {
+	Call string
+	Args []Arg
+}
+
+// Arg is met by a call whose argument of that index, under the mask, is the value.
+type Arg struct {
+	Index       uint
+	Mask, Value uint64
+}
+
+const (
+	// newNamespaces are the flags of clone that make some.
+	newNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUSER |
+		syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | 0x02000000 // CLONE_NEWCGROUP
+
+	typeIntoTerminal = syscall.TIOCSTI
+	linuxConsole     = 0x541c // TIOCLINUX
+	addrNoRandomize  = 0x0040000
+
+	// lowWord is what the kernel looks at where an argument has 32 bits.
+	lowWord = 1<<32 - 1
+)
+
+// Refused are the names of the calls that are to answer EPERM.
+func Refused() (names []string) {
+	for _, r := range seccomp.Refusals() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// Rules are the calls that are allowed in part, as internal/host/seccomp checks them.
+func Rules() []Rule {
+	rules := []Rule{
+		{"clone", []Arg{{0, newNamespaces, 0}}},
+		// Unix, inet and inet6 sockets, and netlink for routes.
+		{"socket", []Arg{{0, lowWord, syscall.AF_UNIX}}},
+		{"socket", []Arg{{0, lowWord, syscall.AF_INET}}},
+		{"socket", []Arg{{0, lowWord, syscall.AF_INET6}}},
+		{"socket", []Arg{{0, lowWord, syscall.AF_NETLINK}, {2, lowWord, syscall.NETLINK_ROUTE}}},
+		// The ordinary personality, a query, and none of the addresses random.
+		{"personality", []Arg{{0, lowWord, 0}}},
+		{"personality", []Arg{{0, lowWord, lowWord}}},
+		{"personality", []Arg{{0, lowWord, addrNoRandomize}}},
+	}
+	return append(rules, terminals()...)
+}
+
+// terminals allow ioctl with every command but the two that type into a terminal.
+// Filters of names cannot say "neither of two". The two have all but the last four
+// bits in common, so every other command differs from them in a bit above or is
+// one of fourteen.
+func terminals() (rules []Rule) {
+	for bit := uint64(1 << 4); bit < 1<<32; bit <<= 1 {
+		rules = append(rules, Rule{"ioctl", []Arg{{1, bit, ^uint64(typeIntoTerminal) & bit}}})
+	}
+	for command := uint64(typeIntoTerminal &^ 0xf); command <= typeIntoTerminal|0xf; command++ {
+		if command != typeIntoTerminal && command != linuxConsole {
+			rules = append(rules, Rule{"ioctl", []Arg{{1, lowWord, command}}})
+		}
+	}
+	return rules
+}

@@ -1,0 +1,24 @@
+package command
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// lastWords is how long what a program leaves behind may hold its output open.
+const lastWords = 100 * time.Millisecond
+
+// FirstLine runs a program that tells its version and gives the first line. With
+// the context it ends, and all that it has started.
+func FirstLine(ctx context.Context, path string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = lastWords
+	text, err := cmd.Output()
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return line, err
+}

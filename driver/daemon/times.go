@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"aether/driver/guestagent"
+)
+
+const (
+	// BootTime bounds how long a sandbox may take whose caller set no bound, and how
+	// long one request to the daemon may.
+	BootTime = 60 * time.Second
+	// ProbeTime bounds a probe.
+	ProbeTime = 1900 * time.Millisecond
+	// KillTime bounds one attempt to end a container.
+	KillTime = guestagent.CleanupTime / 2
+	// Patience is how long a daemon may be away, as when it is restarted, before a
+	// sandbox that needs it is given up.
+	Patience = 5 * time.Second
+	// Again is how long to wait before something is tried again.
+	Again = 100 * time.Millisecond
+
+	// answerTime is how long a daemon may take to say that it is there.
+	answerTime = 1500 * time.Millisecond
+)
+
+// Pause waits before something is tried again, or fails with the context.
+func Pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(Again):
+		return nil
+	}
+}

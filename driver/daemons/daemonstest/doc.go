@@ -1,4 +1,0 @@
-// Package daemonstest is what the tests of drivers on driver/daemons share: daemons
-// of their own, daemons that cannot be used, and programs that are killed. The
-// contract of drivers is tested by driver/drivertest.
-package daemonstest

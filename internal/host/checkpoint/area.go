@@ -1,0 +1,114 @@
+package checkpoint
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Area is a mapping of a process.
+type Area struct {
+	Start, End        uint64
+	Read, Write, Exec bool
+	Shared            bool
+	Offset            uint64
+	Inode             uint64
+	Name              string // a path, or [stack], [heap], [vdso], ...
+	flags             string // as the kernel abbreviates them: " gd wf dc ht "
+}
+
+// Size is how large it is.
+func (a Area) Size() uint64 { return a.End - a.Start }
+
+// has says whether the kernel has given the area a flag of two letters, as all
+// are.
+func (a Area) has(flag string) bool { return strings.Contains(a.flags, flag) }
+
+// file says that the area shows a file, or did before its pages were written.
+func (a Area) file() bool { return a.Inode != 0 }
+
+func (a Area) String() string { return fmt.Sprintf("%x-%x %s", a.Start, a.End, a.Name) }
+
+// maxAreas is how many mappings a process may have: the kernel's own default.
+const maxAreas = 65530
+
+// parseAreas reads what the kernel calls maps, or smaps, which has flags.
+func parseAreas(r io.Reader) ([]Area, error) {
+	var areas []Area
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 16<<10), 64<<10)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if flags, ok := bytes.CutPrefix(line, []byte("VmFlags:")); ok && len(areas) > 0 {
+			areas[len(areas)-1].flags = string(flags) + " "
+			continue
+		}
+		if !isHeader(line) {
+			continue
+		}
+		area, err := parseArea(string(line))
+		if err != nil {
+			return nil, err
+		}
+		if areas = append(areas, area); len(areas) > maxAreas {
+			return nil, errors.New("twin: a process with too many mappings")
+		}
+	}
+	return areas, lines.Err()
+}
+
+// isHeader tells the line of an area from those about it, which begin with a
+// capital letter.
+func isHeader(line []byte) bool {
+	return len(line) > 0 && (line[0] >= '0' && line[0] <= '9' || line[0] >= 'a' && line[0] <= 'f')
+}
+
+// parseArea reads "start-end perms offset dev inode   name".
+func parseArea(line string) (a Area, err error) {
+	bad := func() (Area, error) { return Area{}, fmt.Errorf("twin: a mapping reads %.80q", line) }
+	rest := line
+	next := func(sep byte) (field string) {
+		if i := strings.IndexByte(rest, sep); i >= 0 {
+			field, rest = rest[:i], rest[i+1:]
+			return field
+		}
+		field, rest = rest, ""
+		return field
+	}
+	from, to := next('-'), next(' ')
+	perms, offset := next(' '), next(' ')
+	next(' ') // the device
+	inode := next(' ')
+	if len(perms) != 4 {
+		return bad()
+	}
+	for _, number := range []struct {
+		text string
+		base int
+		to   *uint64
+	}{{from, 16, &a.Start}, {to, 16, &a.End}, {offset, 16, &a.Offset}, {inode, 10, &a.Inode}} {
+		if *number.to, err = strconv.ParseUint(number.text, number.base, 64); err != nil {
+			return bad()
+		}
+	}
+	const page = 4096
+	if a.End <= a.Start || a.Start%page != 0 || a.End%page != 0 {
+		return bad()
+	}
+	a.Read, a.Write, a.Exec, a.Shared = perms[0] == 'r', perms[1] == 'w', perms[2] == 'x', perms[3] == 's'
+	a.Name = strings.TrimLeft(rest, " ")
+	return a, nil
+}
+
+// special says that the kernel made the area, for every process.
+func special(a Area) bool {
+	return a.Name == "[vsyscall]" || vdso(a)
+}
+
+func vdso(a Area) bool {
+	return a.Name == "[vdso]" || strings.HasPrefix(a.Name, "[vvar")
+}

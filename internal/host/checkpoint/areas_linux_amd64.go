@@ -1,0 +1,121 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// readAreas reads the mappings. Their flags are slow to read, and are those of
+// before if the mappings are.
+func (s *State) readAreas(was *State, paths bool) (err error) {
+	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
+	if was != nil && !slices.ContainsFunc(was.areas, wiped) {
+		if s.same, err = s.outlined(was.outline); err != nil {
+			return err
+		}
+	}
+	if s.same {
+		s.outline, s.areas, s.shared, s.private = was.outline, was.areas, was.shared, was.private
+		return nil
+	}
+	if s.outline, err = readOutline(s.PID, paths); err != nil {
+		return err
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", s.PID))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.areas, err = parseAreas(f)
+	s.splitShared()
+	for _, a := range s.areas {
+		if !special(a) && !a.Shared && !a.has("wf") {
+			s.private = append(s.private, run{a.Start, a.End})
+		}
+	}
+	return err
+}
+
+// outline is what tells the mappings of a process from others: a text with their
+// paths, or a list without, since paths take longer to read than all the rest.
+// Kernels before 6.11 have no list.
+type outline struct {
+	text []byte
+	list []mapping
+}
+
+// mapping is the kernel's struct procmap_query.
+type mapping struct {
+	size, flags, address                    uint64
+	start, end, access, page, offset, inode uint64
+	major, minor                            uint32
+	nameSize, buildSize                     uint32
+	name, build                             uint64
+}
+
+const (
+	queryMapping   = 0xc0686611 // PROCMAP_QUERY
+	coveringOrNext = 0x10
+)
+
+func readOutline(pid int, paths bool) (o outline, err error) {
+	path := fmt.Sprintf("/proc/%d/maps", pid)
+	if !paths {
+		err = eachMapping(path, func(m mapping) bool {
+			o.list = append(o.list, m)
+			return len(o.list) < maxAreas
+		})
+	}
+	if err == nil && o.list == nil {
+		o.text, err = readProc(path)
+	}
+	return o, err
+}
+
+// outlined says whether the process has the mappings that it had.
+func (s *State) outlined(was outline) (bool, error) {
+	path := fmt.Sprintf("/proc/%d/maps", s.PID)
+	if was.list == nil {
+		text, err := readProc(path)
+		return bytes.Equal(text, was.text), err
+	}
+	rest := was.list
+	err := eachMapping(path, func(m mapping) bool {
+		if len(rest) == 0 || m != rest[0] {
+			rest = nil
+			return false
+		}
+		rest = rest[1:]
+		return true
+	})
+	return rest != nil && len(rest) == 0, err
+}
+
+// eachMapping gives the mappings one after another, until it is told to stop. It
+// gives none if the kernel cannot.
+func eachMapping(path string, give func(mapping) bool) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var m mapping
+	for {
+		m = mapping{size: uint64(unsafe.Sizeof(m)), flags: coveringOrNext, address: m.end}
+		_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), queryMapping, uintptr(unsafe.Pointer(&m)))
+		switch {
+		case errno == unix.ENOENT || errno == unix.ENOTTY:
+			return nil
+		case errno != 0:
+			return os.NewSyscallError("ioctl", errno)
+		case !give(m):
+			return nil
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"aether/internal/host/ptrace"
+	"aether/internal/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tid is the number that the child must be born with.
+func (s *State) Tid() int { return s.Inside }
+
+// Single says whether the process had one thread.
+func (s *State) Single() bool { return len(s.threads) == 1 }
+
+// Process appends the steps by which a child of the twin becomes what the
+// process was beside its memory: how it treats signals, its timers, names and
+// limits.
+func (s *State) Process(script *spawn.Script) {
+	b := builder{Script: script, state: s}
+	for signal, action := range s.actions {
+		b.Call(unix.SYS_RT_SIGACTION, uintptr(signal), b.bytes(action[:]), 0, 8)
+	}
+	for which, timer := range s.timers {
+		if timer != ([32]byte{}) {
+			timer = running(timer)
+			b.Call(unix.SYS_SETITIMER, uintptr(which), b.bytes(timer[:]), 0)
+		}
+	}
+	b.Call(unix.SYS_PERSONALITY, uintptr(s.personality))
+	b.Call(unix.SYS_UMASK, uintptr(s.umask))
+	b.habits()
+	b.thread(s.threads[0])
+	b.Call(unix.SYS_SET_TID_ADDRESS, uintptr(s.threads[0].clearTID))
+}
+
+// Limits appends the resource limits of the process. What it could not raise, it
+// does not.
+func (s *State) Limits(script *spawn.Script) {
+	b := builder{Script: script, state: s}
+	for i, limit := range s.limits {
+		address, mem := b.Bytes(16)
+		binary.NativeEndian.PutUint64(mem, limit.Cur)
+		binary.NativeEndian.PutUint64(mem[8:], limit.Max)
+		b.Call(unix.SYS_PRLIMIT64, 0, uintptr(i), address, 0).MayFail()
+	}
+}
+
+func (b builder) bytes(data []byte) uintptr {
+	address, mem := b.Bytes(len(data))
+	copy(mem, data)
+	return address
+}
+
+// thread appends what a thread sets for itself.
+func (b builder) thread(t *thread) {
+	b.Call(unix.SYS_PRCTL, unix.PR_SET_NAME, b.String(t.name))
+	b.scheduling(t)
+	b.sendPending(t)
+	if t.robust[0] != 0 {
+		b.Call(unix.SYS_SET_ROBUST_LIST, uintptr(t.robust[0]), uintptr(t.robust[1]))
+	}
+	const disabled = 2 // SS_DISABLE
+	if flags := binary.NativeEndian.Uint32(t.altStack[8:]); flags&disabled == 0 {
+		set := t.altStack
+		binary.NativeEndian.PutUint32(set[8:], flags&^1) // that it is in use is not to be set
+		b.Call(unix.SYS_SIGALTSTACK, b.bytes(set[:]), 0)
+	}
+}
+
+// threadFlags are what the C library passes for a thread.
+const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
+
+// Threads appends the making of the other threads, each with its old number.
+// own appends what each must do itself before it waits to be continued. The
+// first thread goes on when all of them are there.
+func (s *State) Threads(script *spawn.Script, own func()) {
+	b := builder{Script: script, state: s}
+	clones := make([]spawn.Step, 0, len(s.threads))
+	var ready []spawn.Word
+	for _, t := range s.threads[1:] {
+		clones = append(clones, script.Clone(spawn.Clone{Flags: threadFlags, Tids: []int{t.inside}, ClearTID: t.clearTID, Cgroup: -1}))
+		ready = append(ready, script.Word())
+	}
+	for _, word := range ready {
+		script.WaitAny(word)
+	}
+	if len(clones) == 0 {
+		return
+	}
+	over := script.JumpLater()
+	for i, t := range s.threads[1:] {
+		script.Land(clones[i])
+		b.thread(t)
+		own()
+		script.Signal(ready[i])
+		script.Park()
+	}
+	script.Land(over)
+}
+
+// Prepare makes a child whose threads have all made their steps what the process
+// was when it was paused. It goes on from there when it is released, which is
+// the caller's to do, whether or not this fails. It must be called on a thread
+// for tracing.
+func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error) {
+	child = &Paused{PID: pid}
+	// Nothing but the script has run in it, so there are no others.
+	tids := []int{pid}
+	if len(s.threads) > 1 {
+		if tids, err = taskIDs(pid); err != nil {
+			return child, err
+		}
+	}
+	if err := child.seize(tids); err != nil {
+		return child, err
+	}
+	if len(child.threads) != len(s.threads) {
+		return child, fmt.Errorf("twin: the child has %d threads, not %d", len(child.threads), len(s.threads))
+	}
+	if err := s.put(child, script); err != nil {
+		return child, err
+	}
+	if s.stopped {
+		// Whichever thread is let go first stops all of them, at once.
+		err = os.NewSyscallError("kill", unix.Kill(pid, unix.SIGSTOP))
+	}
+	return child, err
+}
+
+// Release lets a child go on.
+func (p *Paused) Release() error { return p.release() }
+
+func (s *State) put(child *Paused, script *spawn.Shared) error {
+	child.threads[0].inside = s.threads[0].inside
+	for i, t := range child.threads {
+		var err error
+		if i > 0 {
+			if t.inside, err = insideOf(child.PID, t.TID); err != nil {
+				return err
+			}
+		}
+		if t.regs, err = t.Registers(); err != nil {
+			return err
+		}
+	}
+	leader := child.threads[0]
+	leader.Careful = s.careful()
+	at, _, size := script.Mapping()
+	if result, err := leader.Call(&leader.regs, s.site, unix.SYS_MUNMAP, uint64(at), uint64(size)); err != nil || result != 0 {
+		return fmt.Errorf("twin: unmap the script: %d, %w", result, err)
+	}
+	for _, t := range child.threads {
+		was := s.byNumber(t.inside)
+		if was == nil {
+			return fmt.Errorf("twin: the child has a thread %d", t.inside)
+		}
+		t.Careful = leader.Careful
+		if err := s.putRSeq(child, t, was); err != nil {
+			return err
+		}
+		regs := was.regs
+		ptrace.RestartCall(&regs)
+		if err := errors.Join(t.SetExtended(was.extended), t.SetRegisters(&regs), t.SetSignalMask(was.mask)); err != nil {
+			return err
+		}
+	}
+	return child.writeSequences()
+}
+
+// insideOf is the number that a thread has in its own pid namespace.
+func insideOf(pid, tid int) (int, error) {
+	status, err := readStatus(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return 0, err
+	}
+	return status.inside()
+}
+
+// putRSeq registers a thread for restartable sequences. That is not among the
+// steps of the script: memory of the source's could have the kernel go on
+// elsewhere than at the next step.
+func (s *State) putRSeq(child *Paused, t, was *thread) error {
+	if was.rseq.Pointer == 0 {
+		return nil
+	}
+	t.rseq = was.rseq
+	if err := child.leaveSequence(t); err != nil {
+		return err
+	}
+	result, err := t.Call(&t.regs, s.site, unix.SYS_RSEQ, was.rseq.Pointer, uint64(was.rseq.Size), 0, uint64(was.rseq.Signature))
+	if err != nil || result != 0 {
+		return fmt.Errorf("twin: rseq: %d, %v", result, err)
+	}
+	return nil
+}
+
+func (s *State) byNumber(inside int) *thread {
+	for _, t := range s.threads {
+		if t.inside == inside {
+			return t
+		}
+	}
+	return nil
+}

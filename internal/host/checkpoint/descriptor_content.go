@@ -1,0 +1,23 @@
+package checkpoint
+
+import "os"
+
+// Content is a copy of a file that no path leads to: memory (memfd_create, or
+// shared without a name) or a file that was removed while it was open.
+type Content struct {
+	// Memory says that it is memory, of that Name; else Dir is where the file was.
+	Memory    bool
+	Name, Dir string
+
+	id    fileID
+	size  int64
+	mode  uint32
+	seals int
+	data  []run // where something was written
+	file  *os.File
+	// packed says that the file has only what was written, without holes.
+	packed bool
+}
+
+// fileID tells files apart, whatever they are called.
+type fileID struct{ device, inode uint64 }

@@ -1,0 +1,160 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kept is what the processes of an imprint hold together: which of their
+// descriptors stand for one open file, which sockets are connected, and copies of
+// what is in files and memory that have no name to find them by again.
+type Kept struct {
+	open     map[string][]openFile // by what the kernel calls them, in its order
+	objects  int
+	contents map[fileID]*Content
+	bytes    int64
+	unix     map[uint64]unixSocket // nil before it was asked for
+	polls    map[int]*pollSet      // by object
+}
+
+// pollSet is an epoll set, while it is found out by whom its files are watched.
+type pollSet struct {
+	unclaimed map[watchID]bool
+	refusal   error
+}
+
+// watchID tells the watches of an epoll set apart: the number that each was made
+// with, and how many of that number came before.
+type watchID struct{ number, before int }
+
+// NewKept begins the keeping for processes that are paused at the same time.
+func NewKept() *Kept {
+	return &Kept{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}}
+}
+
+// Close gives the copies back.
+func (k *Kept) Close() error {
+	if k == nil {
+		return nil
+	}
+	var errs []error
+	for _, c := range k.contents {
+		errs = append(errs, c.file.Close())
+	}
+	k.contents = nil
+	return errors.Join(errs...)
+}
+
+// openFile is one that some descriptor stands for.
+type openFile struct{ pid, number, object int }
+
+// identify finds out which open file a descriptor stands for. The kernel has an
+// order of them, so that few have to be compared.
+func (k *Kept) identify(pid int, d *Descriptor) error {
+	var failed error
+	known := k.open[d.Target]
+	at, found := slices.BinarySearchFunc(known, openFile{pid: pid, number: d.Number}, func(a, b openFile) int {
+		order, err := compareFiles(a, b)
+		failed = errors.Join(failed, err)
+		return order
+	})
+	if failed != nil {
+		return failed
+	}
+	if found {
+		d.Object = known[at].object
+		return nil
+	}
+	k.objects++
+	d.Object = k.objects
+	k.open[d.Target] = slices.Insert(known, at, openFile{pid, d.Number, d.Object})
+	return nil
+}
+
+func compareFiles(a, b openFile) (int, error) {
+	const files = 0 // KCMP_FILE
+	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), files, uintptr(a.number), uintptr(b.number), 0)
+	switch {
+	case errno != 0:
+		return 0, os.NewSyscallError("kcmp", errno)
+	case order == 1:
+		return -1, nil
+	case order == 2:
+		return 1, nil
+	case order != 0:
+		return 0, fmt.Errorf("twin: the kernel has no order of open files")
+	}
+	return 0, nil
+}
+
+// claim keeps those watches of an epoll set that the process can make again: in
+// which the number stands for the file that is watched. A number may have been
+// closed since, or stand for another file, or be one of another process.
+func (k *Kept) claim(p *Paused, d *Descriptor) error {
+	set := k.polls[d.Object]
+	if set == nil {
+		set = &pollSet{map[watchID]bool{}, refuse(p.Inside, p.Name, fmt.Sprintf("has an epoll set, descriptor %d, that watches a file which has been closed under the number that it is watched by", d.Number), false)}
+		for _, id := range watchIDs(d.Watches) {
+			set.unclaimed[id] = true
+		}
+		k.polls[d.Object] = set
+	}
+	var own [][3]int64
+	for i, id := range watchIDs(d.Watches) {
+		if !set.unclaimed[id] {
+			continue
+		}
+		same, err := p.watches(d.Number, id)
+		if err != nil {
+			return err
+		}
+		if same {
+			delete(set.unclaimed, id)
+			own = append(own, d.Watches[i])
+		}
+	}
+	d.Watches = own
+	return nil
+}
+
+func watchIDs(watches [][3]int64) []watchID {
+	seen, ids := map[int]int{}, make([]watchID, len(watches))
+	for i, w := range watches {
+		number := int(w[0])
+		ids[i] = watchID{number, seen[number]}
+		seen[number]++
+	}
+	return ids
+}
+
+// watches says whether a number of the process stands for what an epoll set
+// watches by it.
+func (p *Paused) watches(poll int, id watchID) (bool, error) {
+	const watched = 7 // KCMP_EPOLL_TFD
+	slot := [3]uint32{uint32(poll), uint32(id.number), uint32(id.before)}
+	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(p.PID), uintptr(p.PID), watched, uintptr(id.number), uintptr(unsafe.Pointer(&slot)), 0)
+	if errno == unix.EBADF {
+		return false, nil
+	}
+	if errno != 0 {
+		return false, os.NewSyscallError("kcmp", errno)
+	}
+	return order == 0, nil
+}
+
+// Check says, once all processes have been read, whether all that they hold
+// together can be made again.
+func (k *Kept) Check() error {
+	for _, set := range k.polls {
+		if len(set.unclaimed) > 0 {
+			return set.refusal
+		}
+	}
+	return nil
+}

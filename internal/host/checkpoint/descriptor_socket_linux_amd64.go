@@ -1,0 +1,374 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"syscall"
+	"unsafe"
+
+	"aether/internal/host/inroot"
+
+	"golang.org/x/sys/unix"
+)
+
+// Path is the path that the socket is bound to, or empty.
+func (s *Sock) Path() string {
+	if s.Family != unix.AF_UNIX || len(s.local) < 3 || s.local[2] == 0 {
+		return ""
+	}
+	return unix.ByteSliceToString(s.local[2:])
+}
+
+// named says that a unix socket has an address.
+func named(address []byte) bool { return len(address) > 2 }
+
+// maxQueue bounds what the sockets of one imprint may hold unread.
+const maxQueue = 4 << 20
+
+// optionsOf are those that are carried over: of every socket, of streams of the
+// internet, and of its sixth version.
+var optionsOf = []struct{ family, kind, level, name, size int }{
+	{0, 0, unix.SOL_SOCKET, unix.SO_REUSEADDR, 4},
+	{0, 0, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 4},
+	{0, 0, unix.SOL_SOCKET, unix.SO_BROADCAST, 4},
+	{0, 0, unix.SOL_SOCKET, unix.SO_OOBINLINE, 4},
+	{0, 0, unix.SOL_SOCKET, unix.SO_RCVLOWAT, 4},
+	{0, 0, unix.SOL_SOCKET, unix.SO_LINGER, 8},
+	{0, 0, unix.SOL_SOCKET, unix.SO_RCVTIMEO, 16},
+	{0, 0, unix.SOL_SOCKET, unix.SO_SNDTIMEO, 16},
+	{0, 0, unix.SOL_SOCKET, unix.SO_TIMESTAMP, 4},
+	{unix.AF_UNIX, 0, unix.SOL_SOCKET, unix.SO_PASSCRED, 4},
+	{unix.AF_INET, 0, unix.SOL_SOCKET, unix.SO_REUSEPORT, 4},
+	{unix.AF_INET6, 0, unix.SOL_SOCKET, unix.SO_REUSEPORT, 4},
+	{unix.AF_INET, 0, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, 16},
+	{unix.AF_INET6, 0, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, 16},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_RECVERR, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_RECVTOS, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_RECVTTL, 4},
+	{unix.AF_INET6, 0, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_TTL, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_TOS, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_PKTINFO, 4},
+	{unix.AF_INET, 0, unix.IPPROTO_IP, unix.IP_FREEBIND, 4},
+	{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, 4},
+	{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, 4},
+	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_NODELAY, 4},
+	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 4},
+	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 4},
+	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 4},
+	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 4},
+	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 4},
+}
+
+func (o option) zero() bool {
+	for _, b := range o.value {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// keepSocket reads everything of a socket that a new one is to have.
+func (p *Paused) keepSocket(k *Kept, d *Descriptor) error {
+	fd, err := p.borrow(d.Number)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	s := &Sock{Inode: d.Inode}
+	for name, to := range map[int]*int{unix.SO_DOMAIN: &s.Family, unix.SO_TYPE: &s.Type, unix.SO_PROTOCOL: &s.Protocol} {
+		if *to, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, name); err != nil {
+			return os.NewSyscallError("getsockopt", err)
+		}
+	}
+	s.local, s.remote = address(fd, unix.SYS_GETSOCKNAME), address(fd, unix.SYS_GETPEERNAME)
+	if err := s.readOptions(p, fd, d.Number); err != nil {
+		return err
+	}
+	switch s.Family {
+	case unix.AF_UNIX:
+		err = p.keepUnix(k, s, fd, d.Number)
+	case unix.AF_INET, unix.AF_INET6:
+		err = p.keepInet(s, fd, d.Number)
+	default:
+		err = p.refuseSocket(d.Number, "of another family than unix and inet", false)
+	}
+	d.Sock = s
+	return err
+}
+
+func (p *Paused) refuseSocket(number int, what string, retry bool) error {
+	return refuse(p.Inside, p.Name, fmt.Sprintf("has descriptor %d open on a socket %s", number, what), retry)
+}
+
+func address(fd int, call uintptr) []byte {
+	var buf [128]byte
+	size := uint32(len(buf))
+	_, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)))
+	if errno != 0 || int(size) > len(buf) {
+		return nil
+	}
+	return buf[:size]
+}
+
+// readOptions reads those that are not zero.
+func (s *Sock) readOptions(p *Paused, fd, number int) error {
+	if n, err := getOption(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, nil); err == nil && n > 0 { // SO_GET_FILTER
+		return p.refuseSocket(number, "with a packet filter", false)
+	}
+	for _, known := range optionsOf {
+		family := s.Family == known.family || known.level == unix.IPPROTO_TCP && s.Family == unix.AF_INET6
+		if known.family != 0 && !family || known.kind != 0 && known.kind != s.Type {
+			continue
+		}
+		value := make([]byte, known.size)
+		n, err := getOption(fd, known.level, known.name, value)
+		if err != nil {
+			continue // this kind of socket has no such option
+		}
+		o := option{known.level, known.name, value[:n]}
+		if o.zero() && known.name != unix.IPV6_V6ONLY && known.name != unix.IP_MULTICAST_LOOP {
+			continue
+		}
+		s.options = append(s.options, o)
+	}
+	// The kernel doubles what is set.
+	for _, name := range []int{unix.SO_SNDBUF, unix.SO_RCVBUF} {
+		size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, name)
+		if err != nil {
+			return os.NewSyscallError("getsockopt", err)
+		}
+		if size != usualBuffer(s.Family, s.Type, name) {
+			s.options = append(s.options, option{unix.SOL_SOCKET, name, binary.NativeEndian.AppendUint32(nil, uint32(size/2))})
+		}
+	}
+	return nil
+}
+
+// usualBuffer is the size of a new socket's buffer. One that the process did not
+// set goes on to be sized by the kernel.
+func usualBuffer(family, kind, name int) int {
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, name)
+	if err != nil {
+		return 0
+	}
+	return size
+}
+
+func getOption(fd, level, name int, value []byte) (int, error) {
+	size := uint32(len(value))
+	var at unsafe.Pointer
+	if len(value) > 0 {
+		at = unsafe.Pointer(&value[0])
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name), uintptr(at), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(size), nil
+}
+
+// keepInet keeps a socket of the internet. Connections are those of two ends, one
+// of which would not be forked.
+func (p *Paused) keepInet(s *Sock, fd, number int) error {
+	switch s.Type {
+	case unix.SOCK_STREAM:
+		return p.keepTCP(s, fd, number)
+	case unix.SOCK_DGRAM:
+		if n, err := unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil || n > 0 {
+			return p.refuseSocket(number, "with datagrams that were not received yet", true)
+		}
+		return p.checkMulticast(number)
+	}
+	return p.refuseSocket(number, "that sees raw packets", false)
+}
+
+func (p *Paused) keepTCP(s *Sock, fd, number int) error {
+	if s.Protocol != unix.IPPROTO_TCP {
+		return p.refuseSocket(number, "of another protocol than TCP", false)
+	}
+	var info [256]byte
+	if _, err := getOption(fd, unix.IPPROTO_TCP, unix.TCP_INFO, info[:]); err != nil {
+		return os.NewSyscallError("getsockopt", err)
+	}
+	const closed, listens = 7, 10 // TCP_CLOSE, TCP_LISTEN
+	const unacked, sacked = 24, 28
+	switch info[0] {
+	case closed:
+	case listens:
+		s.Listens = true
+		if waiting := binary.NativeEndian.Uint32(info[unacked:]); waiting > 0 {
+			return p.refuseSocket(number, fmt.Sprintf("that listens, with %d connections to accept", waiting), true)
+		}
+		s.backlog = int(binary.NativeEndian.Uint32(info[sacked:]))
+	default:
+		return p.refuseSocket(number, "of an established TCP connection", false)
+	}
+	s.remote = nil
+	return nil
+}
+
+// checkMulticast refuses memberships in groups, which do not say whose they are.
+func (p *Paused) checkMulticast(number int) error {
+	for name, joined := range map[string]func(string) bool{"igmp": joinedGroups, "igmp6": joinedGroups6} {
+		text, err := readProc(fmt.Sprintf("/proc/%d/net/%s", p.PID, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the kernel does without
+		}
+		if err != nil {
+			return err
+		}
+		if joined(string(text)) {
+			return p.refuseSocket(number, "of UDP while some socket is a member of a multicast group", false)
+		}
+	}
+	return nil
+}
+
+// keepUnix keeps a unix socket, with what it has not read yet.
+func (p *Paused) keepUnix(k *Kept, s *Sock, fd, number int) (err error) {
+	if k.unix == nil {
+		if k.unix, err = unixSockets(p.PID); err != nil {
+			return err
+		}
+	}
+	known, ok := k.unix[s.Inode]
+	if !ok {
+		return p.refuseSocket(number, "that is not of the cell's own network", false)
+	}
+	if err := p.keepSocketFile(s, known, number); err != nil {
+		return err
+	}
+	const listens = 10 // TCP_LISTEN
+	s.Listens, s.shut = known.state == listens, known.shut
+	if s.Listens {
+		if s.backlog = known.backlog; known.waiting > 0 {
+			return p.refuseSocket(number, fmt.Sprintf("that listens, with %d connections to accept", known.waiting), true)
+		}
+		return nil
+	}
+	const both = 3
+	s.Peer = known.peer
+	s.Orphan = known.hasPeer && known.peer == 0
+	if s.Orphan && s.Type != unix.SOCK_DGRAM && s.shut != both {
+		return p.refuseSocket(number, "whose connection was not accepted yet", true)
+	}
+	if s.queue, err = p.peekSocket(s, fd, number); err != nil {
+		return err
+	}
+	if len(s.queue) > 0 && !known.hasPeer {
+		return p.refuseSocket(number, "with messages of several senders that were not received yet", true)
+	}
+	return nil
+}
+
+// keepSocketFile keeps how the file may be used that a socket is bound to. That it
+// is still there must be certain: by its name alone it is found again.
+func (p *Paused) keepSocketFile(s *Sock, known unixSocket, number int) error {
+	name := s.Path()
+	if name == "" || known.hasPeer && s.Type != unix.SOCK_DGRAM { // an accepted one has the name of another
+		return nil
+	}
+	root, err := inroot.Open(fmt.Sprintf("/proc/%d/root", p.PID))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.PID))
+	if err != nil {
+		return err
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(dir, name)
+	}
+	entry, err := root.Entry(name)
+	if err != nil {
+		return p.refuseSocket(number, fmt.Sprintf("that was bound to %s, which is no longer there", s.Path()), false)
+	}
+	defer entry.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(entry.Fd()), &stat); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK || uint32(stat.Ino) != uint32(known.file.inode) {
+		return p.refuseSocket(number, fmt.Sprintf("that was bound to %s, which is another file now", s.Path()), false)
+	}
+	s.mode = stat.Mode & 0o7777
+	return nil
+}
+
+// peekSocket reads what is in a unix socket and leaves it there.
+func (p *Paused) peekSocket(s *Sock, fd, number int) (queue [][]byte, err error) {
+	before, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEEK_OFF)
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEEK_OFF, 0)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("peek", err)
+	}
+	defer func() {
+		if back := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEEK_OFF, before); back != nil && err == nil {
+			err = os.NewSyscallError("setsockopt", back)
+		}
+	}()
+	total := 0
+	buf, control := make([]byte, 256<<10), make([]byte, 4096)
+	for {
+		n, oob, flags, _, err := unix.Recvmsg(fd, buf, control, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EAGAIN || err == unix.ECONNRESET || err == nil && n == 0 && s.Type == unix.SOCK_STREAM {
+			break
+		}
+		if err == unix.EINVAL && s.Type != unix.SOCK_DGRAM {
+			break // not connected
+		}
+		if err != nil {
+			return nil, os.NewSyscallError("recvmsg", err)
+		}
+		if oob > 0 || flags&unix.MSG_CTRUNC != 0 {
+			closeRights(control[:oob])
+			return nil, p.refuseSocket(number, "with descriptors or credentials on their way through it", true)
+		}
+		if n == 0 {
+			if s.shut&1 != 0 {
+				break
+			}
+			return nil, p.refuseSocket(number, "with empty messages that were not received yet", true)
+		}
+		if total += n; total > maxQueue || flags&unix.MSG_TRUNC != 0 {
+			return nil, p.refuseSocket(number, "with too much that was not received yet", true)
+		}
+		queue = append(queue, append([]byte(nil), buf[:n]...))
+	}
+	if waiting, err := unix.IoctlGetInt(fd, unix.SIOCINQ); s.Type == unix.SOCK_STREAM && (err != nil || waiting != total) {
+		return nil, p.refuseSocket(number, "of which not everything can be read", true)
+	}
+	return queue, nil
+}
+
+// closeRights closes descriptors that were looked at.
+func closeRights(control []byte) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return
+	}
+	for _, m := range messages {
+		if fds, err := unix.ParseUnixRights(&m); err == nil {
+			for _, fd := range fds {
+				unix.Close(fd)
+			}
+		}
+	}
+}

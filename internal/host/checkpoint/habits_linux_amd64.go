@@ -1,0 +1,132 @@
+package checkpoint
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// scheduling is how a thread is given time.
+type scheduling struct {
+	nice     int
+	policy   int
+	io       int
+	affinity [maxProcessors / 8]byte
+	set      int // bytes of it
+}
+
+const maxProcessors = 8192
+
+// Numbers that golang.org/x/sys/unix does not name.
+const (
+	ioProcess      = 1 // IOPRIO_WHO_PROCESS
+	ordinaryPolicy = 0 // SCHED_OTHER
+	batchPolicy    = 3
+	idlePolicy     = 5
+	resetOnFork    = 0x40000000
+	niceOffset     = 20 // getpriority counts from here, downwards
+)
+
+func (t *thread) readScheduling() error {
+	nice, _, errno := syscall.RawSyscall(unix.SYS_GETPRIORITY, unix.PRIO_PROCESS, uintptr(t.TID), 0)
+	if errno != 0 {
+		return os.NewSyscallError("getpriority", errno)
+	}
+	t.sched.nice = niceOffset - int(nice)
+	policy, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(t.TID), 0, 0)
+	if errno != 0 {
+		return os.NewSyscallError("sched_getscheduler", errno)
+	}
+	t.sched.policy = int(policy)
+	io, _, errno := syscall.RawSyscall(unix.SYS_IOPRIO_GET, ioProcess, uintptr(t.TID), 0)
+	if errno != 0 {
+		return os.NewSyscallError("ioprio_get", errno)
+	}
+	t.sched.io = int(io)
+	n, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(t.TID), uintptr(len(t.sched.affinity)), uintptr(unsafe.Pointer(&t.sched.affinity)))
+	if errno != 0 {
+		return os.NewSyscallError("sched_getaffinity", errno)
+	}
+	t.sched.set = int(n)
+	return nil
+}
+
+func (s *State) readScheduling() error {
+	for _, t := range s.threads {
+		if err := t.readScheduling(); err != nil {
+			return err
+		}
+		switch t.sched.policy &^ resetOnFork {
+		case ordinaryPolicy, batchPolicy, idlePolicy:
+		default:
+			return s.refuse(false, "has a thread of the real-time policy %d", t.sched.policy)
+		}
+	}
+	return nil
+}
+
+// scheduling appends what a thread sets of it. Processors that the new cell does
+// not have are left out by the kernel; if none are left, all are.
+func (b builder) scheduling(t *thread) {
+	if t.sched.policy != ordinaryPolicy {
+		b.Call(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(t.sched.policy), b.Int64(0))
+	}
+	if t.sched.nice != 0 {
+		b.Call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(t.sched.nice))
+	}
+	if t.sched.io != 0 {
+		b.Call(unix.SYS_IOPRIO_SET, ioProcess, 0, uintptr(t.sched.io)).MayFail()
+	}
+	if t.sched.affinity == everywhere() {
+		return
+	}
+	b.Call(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(t.sched.set), b.bytes(t.sched.affinity[:t.sched.set])).MayFail()
+}
+
+// everywhere are the processors that this program may run on.
+var everywhere = sync.OnceValue(func() (set [maxProcessors / 8]byte) {
+	syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, uintptr(len(set)), uintptr(unsafe.Pointer(&set)))
+	return set
+})
+
+// habits are what the process has asked of the kernel for itself as a whole.
+type habits struct {
+	subreaper  bool
+	undumpable bool
+	barriers   int64 // membarrier commands that it has registered for
+}
+
+const (
+	barrierRegistrations = 1 << 9 // MEMBARRIER_CMD_GET_REGISTRATIONS, from 6.3 on
+	// allBarriers are the commands that register. A process whose kernel does not
+	// tell is taken to have made them all: that refuses nothing and costs little.
+	allBarriers = 1<<2 | 1<<4 | 1<<6 | 1<<8
+)
+
+// registerBarriers appends the registrations that the memory does not have yet.
+func (b builder) registerBarriers(was *State) {
+	for command := int64(1); command <= allBarriers; command <<= 1 {
+		if command&b.state.barriers&^was.barriers != 0 {
+			b.Call(unix.SYS_MEMBARRIER, uintptr(command), 0, 0).MayFail()
+		}
+	}
+}
+
+// Dumpable is what the process has told the kernel of whether others like it may
+// look into it.
+func (s *State) Dumpable() uintptr {
+	if s.undumpable {
+		return 0
+	}
+	return 1
+}
+
+// habits appends them, but for those that rights depend on.
+func (b builder) habits() {
+	if b.state.subreaper {
+		b.Call(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1)
+	}
+}

@@ -1,0 +1,319 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"aether/internal/host/ptrace"
+
+	"golang.org/x/sys/unix"
+)
+
+// Paused is a process all of whose threads are stopped. Everything about it must
+// happen on the thread that paused it.
+type Paused struct {
+	PID    int // as seen here
+	Inside int // as its own pid namespace numbers it
+	Name   string
+
+	threads []*thread // the first is the one that the process began with
+	status  status
+	treated uint64   // which signals it has handled or ignored
+	site    uint64   // of a syscall instruction
+	pidfd   *os.File // of the process, if it was needed
+}
+
+const (
+	maxThreads = 4096
+	allSignals = ^uint64(0)
+)
+
+// thread is one thread of a paused process, as it was.
+type thread struct {
+	*ptrace.Thread
+	inside   int
+	name     string
+	regs     ptrace.Registers
+	extended []byte
+	mask     uint64
+	pending  uint64 // signals for this thread alone
+	rseq     ptrace.RSeq
+	sequence uint64    // that it is in the middle of, or 0
+	robust   [2]uint64 // head, size
+	clearTID uint64
+	altStack [24]byte
+	queued   []ptrace.SignalInfo // those signals
+	sched    scheduling
+}
+
+// Pause stops every thread of a process. If it fails, the process goes on: the
+// caller ends the thread that called, since a thread of the process may be stuck.
+func Pause(pid int) (*Paused, error) {
+	p := &Paused{PID: pid}
+	if err := p.stop(); err != nil {
+		return nil, errors.Join(err, p.release())
+	}
+	if err := p.look(); err != nil {
+		return nil, errors.Join(err, p.Resume())
+	}
+	return p, nil
+}
+
+// stop seizes threads until no new ones are found: those that run may make more.
+func (p *Paused) stop() error {
+	seen := map[int]bool{}
+	for {
+		tids, err := threadIDs(p.PID)
+		if err != nil {
+			return err
+		}
+		var fresh []int
+		for _, tid := range tids {
+			if !seen[tid] {
+				seen[tid] = true
+				fresh = append(fresh, tid)
+			}
+		}
+		if len(fresh) == 0 {
+			return nil
+		}
+		if len(seen) > maxThreads {
+			p.introduce()
+			return refuse(p.Inside, p.Name, fmt.Sprintf("has more than %d threads", maxThreads), false)
+		}
+		if err := p.seize(fresh); err != nil {
+			return err
+		}
+		// Those that are stopped make no others: if they are all, there are none.
+		if n, err := countThreads(p.PID); err != nil || n == len(p.threads) {
+			return err
+		}
+	}
+}
+
+// threadIDs lists the threads of a process, the one that it began with first.
+func threadIDs(pid int) ([]int, error) {
+	if n, err := countThreads(pid); err != nil || n == 1 {
+		return []int{pid}, err
+	}
+	return taskIDs(pid)
+}
+
+func taskIDs(pid int) ([]int, error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, err
+	}
+	tids := []int{pid} // first
+	for _, entry := range entries {
+		if tid, err := strconv.Atoi(entry.Name()); err == nil && tid != pid {
+			tids = append(tids, tid)
+		}
+	}
+	return tids, nil
+}
+
+// seize stops threads: it asks all before it waits for any.
+func (p *Paused) seize(tids []int) error {
+	var asked []*ptrace.Thread
+	for _, tid := range tids {
+		t, err := ptrace.Seize(tid)
+		if errors.Is(err, unix.ESRCH) && tid != p.PID {
+			continue // it has ended by itself
+		}
+		if err != nil {
+			return p.explain(err)
+		}
+		asked = append(asked, t)
+	}
+	for _, t := range asked {
+		err := t.Await()
+		if errors.Is(err, ptrace.ErrGone) && t.TID != p.PID {
+			err = t.Reap()
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return p.explain(err)
+		}
+		p.threads = append(p.threads, &thread{Thread: t})
+	}
+	return nil
+}
+
+// explain says what it means that a thread cannot be stopped.
+func (p *Paused) explain(err error) error {
+	p.introduce()
+	switch {
+	case errors.Is(err, ptrace.ErrStuck):
+		return refuse(p.Inside, p.Name, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork", true)
+	case errors.Is(err, unix.EPERM):
+		return p.explainEPERM()
+	}
+	return err
+}
+
+// explainEPERM tells those who are traced from those who end.
+func (p *Paused) explainEPERM() error {
+	s, err := readStatus(fmt.Sprintf("/proc/%d/status", p.PID))
+	switch {
+	case err != nil:
+		return err
+	case strings.HasPrefix(s.field("State"), "Z"):
+		return refuse(p.Inside, p.Name, "has ended, but for other threads than its first", false)
+	case s.field("TracerPid") == "0":
+		return refuse(p.Inside, p.Name, "has threads that end or executes another program", true)
+	}
+	return refuse(p.Inside, p.Name, "is traced by another process", false)
+}
+
+// introduce finds out what a process is called that could not be looked at.
+func (p *Paused) introduce() {
+	status, err := readStatus(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return // it has ended, and has no name any more
+	}
+	p.Name = status.field("Name")
+	if inside, err := status.inside(); err == nil {
+		p.Inside = inside
+	}
+}
+
+// look reads what makes the threads what they are, apart from what only they
+// themselves can ask the kernel for.
+func (p *Paused) look() (err error) {
+	if p.status, err = readStatus(fmt.Sprintf("/proc/%d/status", p.PID)); err != nil {
+		return err
+	}
+	p.Name = p.status.field("Name")
+	if p.Inside, err = p.status.inside(); err != nil {
+		return err
+	}
+	waiting, err := p.readTreated()
+	if err != nil {
+		return err
+	}
+	for i, t := range p.threads {
+		own := p.status
+		if i > 0 {
+			if own, err = readStatus(fmt.Sprintf("/proc/%d/task/%d/status", p.PID, t.TID)); err != nil {
+				return err
+			}
+		}
+		if err := t.look(own); err != nil {
+			return err
+		}
+		waiting |= t.pending
+	}
+	for _, t := range p.threads {
+		t.Careful = (p.treated|waiting)>>(unix.SIGTRAP-1)&1 != 0
+	}
+	return nil
+}
+
+// readTreated reads which signals the process treats otherwise than all do, and
+// which wait for it.
+func (p *Paused) readTreated() (waiting uint64, err error) {
+	caught, err := p.status.number("SigCgt", 16)
+	if err != nil {
+		return 0, err
+	}
+	ignored, err := p.status.number("SigIgn", 16)
+	if err != nil {
+		return 0, err
+	}
+	p.treated = caught | ignored
+	return p.status.number("ShdPnd", 16)
+}
+
+func (t *thread) look(s status) (err error) {
+	if t.inside, err = s.inside(); err != nil {
+		return err
+	}
+	t.name = s.field("Name")
+	if t.pending, err = s.number("SigPnd", 16); err != nil {
+		return err
+	}
+	if t.regs, err = t.Registers(); err != nil {
+		return err
+	}
+	if ptrace.Unnotice(&t.regs) {
+		if err := t.SetRegisters(&t.regs); err != nil {
+			return err
+		}
+	}
+	if t.extended, err = t.Extended(); err != nil {
+		return err
+	}
+	if t.mask, err = t.SignalMask(); err != nil {
+		return err
+	}
+	if t.rseq, err = t.RSeq(); err != nil {
+		return err
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_GET_ROBUST_LIST, uintptr(t.TID), uintptr(unsafe.Pointer(&t.robust[0])), uintptr(unsafe.Pointer(&t.robust[1])))
+	if errno != 0 {
+		return os.NewSyscallError("get_robust_list", errno)
+	}
+	return nil
+}
+
+func (p *Paused) read(address uint64, into []byte) error {
+	return p.transfer(address, into, unix.ProcessVMReadv)
+}
+
+func (p *Paused) write(address uint64, from []byte) error {
+	return p.transfer(address, from, unix.ProcessVMWritev)
+}
+
+func (p *Paused) transfer(address uint64, memory []byte, call func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
+	local := []unix.Iovec{{Base: &memory[0], Len: uint64(len(memory))}}
+	n, err := call(p.PID, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(memory)}}, 0)
+	if err == nil && n != len(memory) {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("twin: memory of process %d at %x: %w", p.PID, address, err)
+	}
+	return nil
+}
+
+// Resume lets the process go on exactly as it was when it was paused.
+func (p *Paused) Resume() error {
+	var errs []error
+	if p.site != 0 {
+		errs = append(errs, p.writeSequences())
+		for _, t := range p.threads {
+			errs = append(errs, t.SetRegisters(&t.regs), t.SetSignalMask(t.mask))
+		}
+	}
+	return errors.Join(append(errs, p.release())...)
+}
+
+// release lets the threads go.
+func (p *Paused) release() error {
+	var errs []error
+	for _, t := range p.threads {
+		err := t.Detach()
+		if errors.Is(err, unix.ESRCH) { // killed
+			if err = nil; t.TID != p.PID {
+				err = t.Reap()
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("twin: let process %d go: %w", p.PID, err))
+		}
+	}
+	p.threads = nil
+	if p.pidfd != nil {
+		errs = append(errs, p.pidfd.Close())
+		p.pidfd = nil
+	}
+	return errors.Join(errs...)
+}

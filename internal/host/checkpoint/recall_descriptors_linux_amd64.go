@@ -1,0 +1,115 @@
+package checkpoint
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+var kinds = []Kind{File, Deleted, Virtual, Pipe, Socket, Event, Poll, Timer, Signals, Memory}
+
+func (c *recaller) descriptors(docs []descriptorDocument) (list []Descriptor, err error) {
+	if len(docs) > maxDescriptors {
+		return nil, damaged("%d descriptors", len(docs))
+	}
+	last := -1
+	for i := range docs {
+		d, err := c.descriptor(&docs[i])
+		if err != nil {
+			return nil, err
+		}
+		if d.Number <= last || d.Number > math.MaxInt32 {
+			return nil, damaged("descriptor %d after %d", d.Number, last)
+		}
+		last = d.Number
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+func (c *recaller) descriptor(doc *descriptorDocument) (d Descriptor, err error) {
+	d = doc.Descriptor
+	d.Target = string(doc.Target)
+	if d.Content, err = c.content(doc.Content); err != nil {
+		return d, err
+	}
+	if d.Sock, err = doc.Sock.recall(); err != nil {
+		return d, err
+	}
+	path := d.Kind == File || d.Kind == Virtual
+	ok := slices.Contains(kinds, d.Kind) && plainName(d.Target) && (!path || strings.HasPrefix(d.Target, "/")) &&
+		(d.Kind == Deleted || d.Kind == Memory) == (d.Content != nil) && (d.Kind == Socket) == (d.Sock != nil) &&
+		(d.Sock == nil || d.Sock.Inode == d.Inode) && d.Position >= 0 &&
+		d.Capacity >= 0 && d.Capacity <= maxPipe && len(d.Unread) <= d.Capacity &&
+		len(d.Watches) <= maxWatches && len(d.Locks) <= maxLocks
+	if !ok {
+		return d, damaged("descriptor %d, a %.20q", d.Number, d.Kind)
+	}
+	return d, nil
+}
+
+func (c *recaller) content(place *int) (*Content, error) {
+	if place == nil {
+		return nil, nil
+	}
+	if *place < 0 || *place >= len(c.contents) {
+		return nil, damaged("the content %d", *place)
+	}
+	return c.contents[*place], nil
+}
+
+func (c *recaller) mappings(docs []mappingDocument) (list []Mapping, err error) {
+	if len(docs) > maxAreas {
+		return nil, damaged("%d mappings", len(docs))
+	}
+	for i := range docs {
+		m := docs[i].Mapping
+		m.Path = string(docs[i].Path)
+		if m.Content, err = c.content(docs[i].Content); err != nil {
+			return nil, err
+		}
+		const known = unix.PROT_READ | unix.PROT_WRITE | unix.PROT_EXEC
+		if (m.Start|m.Size|m.Offset)%pageSize != 0 || m.Size == 0 || m.Start > userEnd || m.Size > userEnd-m.Start || m.Protection&^known != 0 ||
+			len(m.Advice) > 16 || m.Content == nil && (!plainName(m.Path) || !strings.HasPrefix(m.Path, "/")) {
+			return nil, damaged("shared memory at %x", m.Start)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+const (
+	maxAddress = 128 // sockaddr_storage
+	maxOptions = 64
+	maxOption  = 256
+)
+
+func (doc *socketDocument) recall() (*Sock, error) {
+	if doc == nil {
+		return nil, nil
+	}
+	s := doc.Sock
+	s.local, s.remote, s.backlog, s.shut, s.mode, s.queue = doc.Local, doc.Remote, doc.Backlog, doc.Shut, doc.Mode&0o777, doc.Queue
+	family := slices.Contains([]int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, s.Family)
+	kind := slices.Contains([]int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}, s.Type)
+	total := 0
+	for _, message := range s.queue {
+		total += len(message)
+		if len(message) == 0 {
+			kind = false
+		}
+	}
+	if !family || !kind || len(s.local) > maxAddress || len(s.remote) > maxAddress || s.shut < 0 || s.shut > 3 ||
+		total > maxQueue || len(doc.Options) > maxOptions {
+		return nil, damaged("a socket of the family %d", s.Family)
+	}
+	for _, o := range doc.Options {
+		if len(o.Value) == 0 || len(o.Value) > maxOption {
+			return nil, damaged("a socket with an option of %d bytes", len(o.Value))
+		}
+		s.options = append(s.options, option{o.Level, o.Name, o.Value})
+	}
+	return &s, nil
+}

@@ -1,0 +1,104 @@
+package checkpoint
+
+import (
+	"fmt"
+
+	"aether/internal/host/inroot"
+	"aether/sandbox"
+)
+
+// Stamp tells whether a file is still what it was.
+type Stamp struct {
+	size, nanos int64 // nanos is when it was modified
+}
+
+// fileDocument is a file that processes have in their memory.
+type fileDocument struct {
+	Name     text  `json:"name"`
+	Size     int64 `json:"size"`
+	Modified int64 `json:"modified"` // in nanoseconds
+}
+
+// Stamps tells of the files that a process has in its memory, which are in that
+// root. It must be stopped.
+func Stamps(pid int, root *inroot.Root, into map[string]Stamp) error {
+	areas, err := readOwnAreas(pid)
+	if err != nil {
+		return err
+	}
+	for _, name := range mappedFiles(areas) {
+		if _, known := into[name]; known {
+			continue
+		}
+		stamp, err := stampOf(root, name)
+		if err != nil {
+			continue // refused when it is missing: it may be one of those that are shared
+		}
+		into[name] = stamp
+	}
+	return nil
+}
+
+func stampOf(root *inroot.Root, name string) (Stamp, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return Stamp{}, err
+	}
+	if !info.Mode.IsRegular() {
+		return Stamp{}, fmt.Errorf("twin: %.200q is no plain file", name)
+	}
+	return Stamp{info.Size, info.Modified.UnixNano()}, nil
+}
+
+// mappedFiles are the paths of what areas show, each once.
+func mappedFiles(areas []Area) (list []string) {
+	seen := map[string]bool{}
+	for _, a := range areas {
+		if a.file() && !special(a) && !a.Shared && !seen[a.Name] {
+			seen[a.Name] = true
+			list = append(list, a.Name)
+		}
+	}
+	return list
+}
+
+// stamp adds the files of a process to the document.
+func (d *Document) stamp(s *State, stamps map[string]Stamp) error {
+	for _, name := range mappedFiles(s.areas) {
+		stamp, ok := stamps[name]
+		if !ok {
+			return s.refuse(false, "maps %s, which is not to be found there", name)
+		}
+		if d.stamped == nil {
+			d.stamped = map[string]bool{}
+		}
+		if !d.stamped[name] {
+			d.stamped[name] = true
+			d.Files = append(d.Files, fileDocument{text(name), stamp.size, stamp.nanos})
+		}
+	}
+	return nil
+}
+
+// checkFiles wants all files that processes have in their memory to be what they
+// were: half of a program is in memory, the other half is read when it is needed.
+func (d *Document) checkFiles(list []Process, root *inroot.Root) error {
+	was := map[string]Stamp{}
+	for _, f := range d.Files {
+		was[string(f.Name)] = Stamp{f.Size, f.Modified}
+	}
+	for _, p := range list {
+		for _, name := range mappedFiles(p.State.areas) {
+			before, ok := was[name]
+			if !ok {
+				return damaged("nothing is known of %.200q", name)
+			}
+			now, err := stampOf(root, name)
+			if err != nil || now != before {
+				return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Err: err, Remedy: "restore its files alone, or bring the old file back",
+					Reason: fmt.Sprintf("its processes were running with %.200q, which is another file now", name)}
+			}
+		}
+	}
+	return nil
+}

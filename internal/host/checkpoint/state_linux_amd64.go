@@ -1,0 +1,260 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"aether/internal/host/ptrace"
+
+	"golang.org/x/sys/unix"
+)
+
+// userEnd is where a process's own addresses end.
+const userEnd = 1<<47 - pageSize
+
+// State is everything that a paused process is, but its descriptors and files.
+type State struct {
+	*Paused
+	answers
+	threads []*thread // also when the process has gone on
+	areas   []Area
+	outline outline
+	shared  []Area // those that children map anew, apart from the others
+	private []run  // the areas whose pages children have too
+	same    bool   // all areas are those of the state before
+
+	codeAt uint64 // the page that a program was put to while it was asked, or 0
+	code   []byte
+
+	found   foundPages
+	watched bool  // a tracker has protected all of them
+	own     []run // those that children have too
+	written []run // of them, since a tracker noticed last
+	copied  uint64
+
+	layout      [11]uint64 // as prctl_mm_map has them
+	auxv        []byte
+	umask       uint64
+	personality uint64
+	limits      [unixLimits]unix.Rlimit
+
+	stopped     bool                // by a signal, until it is continued
+	queued      []ptrace.SignalInfo // signals for the process, not for one thread
+	posixTimers []posixTimer
+}
+
+const unixLimits = 16 // RLIM_NLIMITS
+
+// Looking is how a process is looked at.
+type Looking struct {
+	// Filters is how many system call filters the process is under if it has
+	// added none.
+	Filters int
+	// Was is what was captured of it before, or nil.
+	Was *State
+	// Paths says that files in its memory will be opened by their paths: then these
+	// must be right also where nothing else has changed.
+	Paths bool
+	// Beside runs while the process is asked, Asked when it has nothing to do any
+	// more until it goes on.
+	Beside func() error
+	Asked  func()
+}
+
+// Capture reads the state of the process, which stays paused.
+func (p *Paused) Capture(how Looking) (*State, error) {
+	s, was := &State{Paused: p, threads: p.threads}, how.Was
+	for _, step := range []func() error{
+		func() error { return s.readAreas(was, how.Paths || byPath()) },
+		func() error { return s.check(how.Filters) },
+		s.readTimers,
+		func() error {
+			return s.ask(func() error { return errors.Join(s.readLayout(was), s.readLimits(), s.readScheduling(), how.Beside()) })
+		},
+		func() error { how.Asked(); return nil },
+		func() error { return s.readPages(was) },
+	} {
+		err := step()
+		if errors.Is(err, ptrace.ErrDisturbed) {
+			return nil, s.refuse(true, "was sent a signal while it was looked at")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// readPages finds the pages that are to be copied, all in areas of the process's
+// own. Pages that are to be empty in children are left out.
+func (s *State) readPages(was *State) (err error) {
+	var before *foundPages
+	if was != nil && was.watched {
+		before = &was.found
+	}
+	if s.found, err = findPages(s.PID, s.areas, before); err != nil {
+		return err
+	}
+	s.own, s.written = both(s.found.own, s.private), both(s.found.written, s.private)
+	if code := []run{{s.codeAt, s.codeAt + pageSize}}; s.sameCode(was) && len(both(was.own, code)) > 0 {
+		s.written = minus(s.written, code)
+	}
+	return nil
+}
+
+// Copied is how much memory the twin has copied from the process.
+func (s *State) Copied() uint64 { return s.copied }
+
+// refuse says what of the process cannot be carried over.
+func (s *State) refuse(retry bool, format string, args ...any) error {
+	return refuse(s.Inside, s.Name, fmt.Sprintf(format, args...), retry)
+}
+
+// check refuses what could not be carried over.
+func (s *State) check(filters int) error {
+	switch state, _, _ := strings.Cut(s.status.field("State"), " "); state {
+	case "Z", "X":
+		return s.refuse(true, "has ended")
+	}
+	if n, err := s.status.number("Seccomp_filters", 10); err != nil || int(n) > filters {
+		return s.refuse(false, "has added system call filters of its own (%s)", s.status.field("Seccomp_filters"))
+	}
+	for _, t := range s.threads {
+		s.stopped = s.stopped || t.Stopped
+		if t.Signal != 0 {
+			return s.refuse(true, "is being sent signal %d", t.Signal)
+		}
+	}
+	if s.same {
+		return nil
+	}
+	for _, a := range slices.Concat(s.areas, s.shared) {
+		if err := s.checkArea(a); err != nil {
+			return err
+		}
+	}
+	return s.checkPaths()
+}
+
+func (s *State) checkArea(a Area) error {
+	switch {
+	case special(a):
+		return nil
+	case strings.HasPrefix(a.Name, "/[aio]"):
+		return s.refuse(false, "has asynchronous I/O set up (io_setup)")
+	case a.Name == "anon_inode:[io_uring]":
+		return s.refuse(false, "has an io_uring")
+	case a.has("ht"):
+		return s.refuse(false, "uses huge pages of hugetlbfs at %x", a.Start)
+	case a.has("pf"), a.has("io"):
+		return s.refuse(false, "maps a device at %x", a.Start)
+	case a.has("um"), a.has("ui"): // not "uw": a Tracker
+		return s.refuse(false, "has a userfaultfd at %x", a.Start)
+	case a.has("ss"):
+		return s.refuse(false, "has a shadow stack")
+	}
+	return nil
+}
+
+// readLayout reads where the program's parts are.
+func (s *State) readLayout(was *State) (err error) {
+	if s.auxv, err = readProc(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
+		return err
+	}
+	if was != nil {
+		// It takes privileges, or another program, to change.
+		if !bytes.Equal(s.auxv, was.auxv) {
+			return ErrOther
+		}
+		s.layout = was.layout
+		return s.readHabits()
+	}
+	text, err := readProc(fmt.Sprintf("/proc/%d/stat", s.PID))
+	if err != nil {
+		return err
+	}
+	// The name, in parentheses, may hold anything.
+	after := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const first = 3 // the number of the field that is after[0]
+	for i, field := range []int{26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51} {
+		if field == 0 {
+			continue // brk: the process is asked
+		}
+		if field-first >= len(after) {
+			return fmt.Errorf("twin: stat has %d fields", len(after))
+		}
+		if s.layout[i], err = strconv.ParseUint(after[field-first], 10, 64); err != nil {
+			return err
+		}
+	}
+	return s.readHabits()
+}
+
+// ErrOther is the failure to go on from a state of a process that has executed
+// another program since.
+var ErrOther = errors.New("twin: the process runs another program than before")
+
+// readHabits reads what a process may change of itself at any time.
+func (s *State) readHabits() error {
+	personality, err := readProc(fmt.Sprintf("/proc/%d/personality", s.PID))
+	if err != nil {
+		return err
+	}
+	if s.personality, err = strconv.ParseUint(strings.TrimSpace(string(personality)), 16, 64); err != nil {
+		return err
+	}
+	s.umask, err = s.status.number("Umask", 8)
+	return err
+}
+
+func (s *State) readLimits() error {
+	for i := range s.limits {
+		if err := unix.Prlimit(s.PID, i, nil, &s.limits[i]); err != nil {
+			return os.NewSyscallError("prlimit", err)
+		}
+	}
+	return nil
+}
+
+// FreeAddress finds room for so many bytes where a process has nothing, and
+// where its twin will have nothing either. The process may be running.
+func FreeAddress(pid int, size uint64) (uint64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	areas, err := parseAreas(f)
+	if err != nil {
+		return 0, err
+	}
+	return gap(areas, size)
+}
+
+// gap finds room in the middle of the addresses, far from where programs, their
+// heaps, libraries and stacks are put.
+func gap(areas []Area, size uint64) (uint64, error) {
+	const margin = 1 << 30
+	at := uint64(1 << 44)
+	for _, a := range areas {
+		if a.End <= at {
+			continue
+		}
+		if a.Start >= at+size+margin {
+			break
+		}
+		at = (a.End + margin) &^ (margin - 1)
+	}
+	if at+size+margin > userEnd {
+		return 0, fmt.Errorf("twin: no room of %d bytes among the addresses", size)
+	}
+	return at, nil
+}
+
+// Refuse says that the process is or has something that cannot be carried over.
+func (s *State) Refuse(what string) error { return s.refuse(false, "%s", what) }

@@ -1,0 +1,105 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"aether/internal/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// readTimers reads those of timer_create, but for how much is left of them.
+func (s *State) readTimers() error {
+	text, err := readProc(fmt.Sprintf("/proc/%d/timers", s.PID))
+	if err != nil {
+		return err
+	}
+	if s.posixTimers, err = parseTimers(string(text)); err != nil {
+		return err
+	}
+	for i := range s.posixTimers {
+		t := &s.posixTimers[i]
+		if t.clock < 0 {
+			return s.refuse(false, "has a timer of the time that another process or a thread has run (clock %d)", t.clock)
+		}
+		if t.id < 0 || t.id >= maxTimers {
+			return s.refuse(false, "has a timer with the number %d", t.id)
+		}
+		if t.thread == 0 {
+			continue
+		}
+		if t.thread = s.numberInside(t.thread); t.thread == 0 {
+			return s.refuse(true, "has a timer of a thread that has ended")
+		}
+	}
+	return nil
+}
+
+func (s *State) numberInside(tid int) int {
+	for _, t := range s.threads {
+		if t.TID == tid {
+			return t.inside
+		}
+	}
+	return 0
+}
+
+// timerQuestions ask how much time is left.
+func (s *State) timerQuestions() (list []question) {
+	leader := s.threads[0]
+	for which := range s.timers {
+		list = append(list, question{thread: leader, nr: unix.SYS_GETITIMER, args: []uint64{uint64(which), 0}, answer: s.timers[which][:], place: 1})
+	}
+	for i := range s.posixTimers {
+		t := &s.posixTimers[i]
+		list = append(list, question{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.id), 0}, answer: t.spec[:], place: 1})
+	}
+	return list
+}
+
+// Timers appends the making of timers, each with its old number: the kernel gives
+// numbers one after another. The threads that they signal must be there.
+func (s *State) Timers(script *spawn.Script) {
+	b := builder{Script: script, state: s}
+	wanted := map[int]posixTimer{}
+	last := -1
+	for _, t := range s.posixTimers {
+		wanted[t.id], last = t, max(last, t.id)
+	}
+	for id := range last + 1 {
+		b.makeTimer(wanted[id])
+	}
+	for id := range last + 1 {
+		t, ok := wanted[id]
+		switch {
+		case !ok:
+			b.Call(unix.SYS_TIMER_DELETE, uintptr(id))
+		case t.spec != [32]byte{}:
+			b.Call(unix.SYS_TIMER_SETTIME, uintptr(id), 0, b.bytes(t.spec[:]), 0)
+		}
+	}
+}
+
+func (b builder) makeTimer(t posixTimer) {
+	event, mem := b.Bytes(64) // struct sigevent
+	binary.NativeEndian.PutUint64(mem, t.value)
+	binary.NativeEndian.PutUint32(mem[8:], uint32(t.signal))
+	binary.NativeEndian.PutUint32(mem[12:], uint32(t.notify))
+	binary.NativeEndian.PutUint32(mem[16:], uint32(t.thread))
+	if t.signal == 0 && t.notify == notifySignal { // one that only has a number
+		binary.NativeEndian.PutUint32(mem[12:], notifyNone)
+	}
+	id, _ := b.Bytes(8)
+	b.Call(unix.SYS_TIMER_CREATE, uintptr(t.clock), event, id)
+}
+
+// running gives an interval timer (an itimerval: how often, then how much is left)
+// that has ended what is left of it: the kernel sets it going again only when its
+// signal, which waits, is delivered.
+func running(timer [32]byte) [32]byte {
+	if [16]byte(timer[16:]) == ([16]byte{}) {
+		copy(timer[16:], timer[:16])
+	}
+	return timer
+}

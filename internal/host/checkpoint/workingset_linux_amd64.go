@@ -1,0 +1,135 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"aether/internal/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// WorkingSet is the memory that children of a twin have used, two at least: the
+// pages that they wrote, of which each then has copies of its own, and those that
+// they read of files. A child that is born with them does not have to stop at
+// each. The zero value has learned nothing.
+type WorkingSet struct {
+	written, read pageSet
+	learned       atomic.Int32
+}
+
+// Lessons is from how many children it has learned, and Full says that there is
+// nothing more to learn. They may be asked at any time.
+func (w *WorkingSet) Lessons() int { return int(w.learned.Load()) }
+func (w *WorkingSet) Full() bool   { return w.Lessons() >= enoughLearned }
+
+// pageSet are pages that were used once, and of them those that were again.
+type pageSet struct{ once, again []run }
+
+func (s *pageSet) add(list []run) {
+	s.again = union(s.again, both(s.once, list))
+	s.once = union(s.once, list)
+}
+
+func union(a, b []run) []run { return merged(a, minus(b, a)) }
+
+const (
+	// enoughLearned children tell what more would tell.
+	enoughLearned = 8
+	// A child that used more than this has done much else since its birth.
+	maxWrittenPages = 1 << 10
+	maxReadPages    = 1 << 12
+	maxRuns         = 1 << 10
+)
+
+// Learn looks at a child of the twin. Both must be alive: only then is what the
+// two still share known from what the child has for itself.
+func (w *WorkingSet) Learn(pid int) error {
+	if w.Full() {
+		return nil
+	}
+	written, read, err := touched(pid)
+	if err != nil {
+		return fmt.Errorf("twin: learn from %d: %w", pid, err)
+	}
+	if pages(written) > maxWrittenPages || pages(read) > maxReadPages || len(written)+len(read) > maxRuns {
+		return nil
+	}
+	w.written.add(written)
+	w.read.add(read)
+	w.learned.Add(1)
+	return nil
+}
+
+func pages(list []run) (n uint64) {
+	for _, r := range list {
+		n += r.size() / pageSize
+	}
+	return n
+}
+
+// Populate appends the making of the pages. What is no longer there is left out.
+// The kernel's page with the time, which is not to be had in that way, is made by a
+// call that reads it and then fails, for there is no such process.
+func (w *WorkingSet) Populate(script *spawn.Script, s *State) {
+	for _, a := range s.areas {
+		if a.Name == "[vvar]" {
+			const nobody = 1 << 30
+			script.Call(unix.SYS_SCHED_SETAFFINITY, nobody, 8, uintptr(a.Start)).MayFail()
+		}
+	}
+	for _, r := range w.read.again {
+		script.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_POPULATE_READ).MayFail()
+	}
+	for _, r := range w.written.again {
+		script.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_POPULATE_WRITE).MayFail()
+	}
+}
+
+// touched finds the pages of a process that are its own and nobody else's, and
+// those that it has of files.
+func touched(pid int) (written, read []run, err error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	found := make([]scanned, 4096)
+	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), end: userEnd,
+		vec: uint64(uintptr(unsafe.Pointer(&found[0]))), vecLen: uint64(len(found)),
+		inverted: pageZero, mask: pageZero | pagePresent, report: pageFile}
+	for args.start < args.end {
+		n, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&args)))
+		if errno == unix.ENOTTY { // before 6.7
+			return readTouched(f, pid)
+		}
+		if errno != 0 {
+			return nil, nil, errno
+		}
+		for _, r := range found[:n] {
+			if r.categories&pageFile != 0 {
+				read = extend(read, run{r.start, r.end})
+			} else if written, err = exclusive(f, written, run{r.start, r.end}); err != nil {
+				return nil, nil, err
+			}
+		}
+		if args.walkEnd <= args.start {
+			break
+		}
+		args.start = args.walkEnd
+	}
+	return written, read, nil
+}
+
+// exclusive adds those pages of a run that no other process has.
+func exclusive(pagemap *os.File, list []run, r run) ([]run, error) {
+	err := eachEntry(pagemap, r, func(page run, bits uint64) {
+		if bits&entryExclusive != 0 {
+			list = extend(list, page)
+		}
+	})
+	return list, err
+}

@@ -1,0 +1,220 @@
+package confine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"aether/internal/host/cgroup"
+	"aether/internal/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+const ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// handshake is how long PID 1 waits to hear that this program has seen it armed
+// with its parent-death signal. Before that it could outlive us.
+const handshake = 10 * time.Second
+
+// Blank is a cell that lacks only its name. Blanks are made ahead, because all
+// that takes longer, the net namespace above all, than what follows. Each becomes
+// one cell at most.
+type Blank struct{ cell *Cell }
+
+// Blank makes a blank, from all of a Config but what Boot is told. It returns
+// when PID 1 has become the program that only reaps: before that nobody may be
+// beside it, for it shares this program's memory, and its group may have no
+// memory limit, for the out-of-memory killer would take this program for a part
+// of it.
+func (b *Base) Blank(config Config) (*Blank, error) {
+	mounts, err := openMounts(b.host, config)
+	defer closeMounts(mounts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.host.script(0)
+	if err != nil {
+		return nil, err
+	}
+	blank := &Blank{&Cell{host: b.host, base: b, config: config, namespace: joined(config)}}
+	err = blank.cell.start(s, mounts)
+	if err != nil {
+		err = fmt.Errorf("confine: make a blank: %w", s.blame(err))
+	}
+	if err := errors.Join(err, s.Free()); err != nil {
+		return nil, err
+	}
+	return blank, nil
+}
+
+// Ready has a process stand by for the first command, of the user who ran the
+// last one in a cell of this image.
+func (b *Blank) Ready() error {
+	who := credentials{uid: UserID, gid: UserID}
+	if last := b.cell.base.last.Load(); last != nil {
+		who = *last
+	}
+	return b.cell.ready(who)
+}
+
+// Discard ends a blank that becomes no cell.
+func (b *Blank) Discard() error {
+	err := b.cell.Kill()
+	_, waited := b.cell.Wait()
+	return errors.Join(err, waited)
+}
+
+// start clones PID 1 and waits until it runs its program. It leaves no process
+// behind if it fails.
+func (c *Cell) start(s script, mounts []openMount) error {
+	words := s.boot(c, mounts)
+	if err := s.Err(); err != nil {
+		return err
+	}
+	flags := uint64(ownNamespaces)
+	if !c.config.HostNetwork {
+		flags |= unix.CLONE_NEWNET
+	}
+	if c.host.Identity.Single {
+		c.host.one.Lock()
+		defer c.host.one.Unlock()
+	}
+	var started spawn.Started
+	err := c.host.on(func(t *spawner) (err error) {
+		if err := t.stand(c.base); err != nil {
+			return err
+		}
+		started, err = s.Start(flags, c.config.Group.Into)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.init = started.Process()
+	if err := c.arm(started, words); err != nil {
+		c.init.Signal(syscall.SIGKILL)
+		_, reaped := c.init.Wait()
+		return errors.Join(err, reaped)
+	}
+	return nil
+}
+
+// words are what PID 1 waits for, one after another.
+type words struct{ mapped, seen spawn.Word }
+
+// arm sees PID 1 through to its program.
+func (c *Cell) arm(started spawn.Started, w words) error {
+	if id := c.host.Identity; !id.Single {
+		if err := id.writeMaps("/proc", started.Pid()); err != nil {
+			return err
+		}
+		w.mapped.Set()
+	}
+	if err := started.Announced(); err != nil {
+		return err
+	}
+	w.seen.Set()
+	if err := started.Left(); err != nil || !c.host.Identity.Single {
+		return err
+	}
+	return awaitJoinable(started.Pid())
+}
+
+// awaitJoinable waits until an ordinary user may join the namespaces of PID 1. The
+// kernel says that it has left this program's memory a moment before it gets its
+// own, and until then it is as closed to us as this program is to others.
+func awaitJoinable(pid int) error {
+	const look = 50 * time.Microsecond
+	for end := time.Now().Add(handshake); ; time.Sleep(look) {
+		// What this link asks for is what joining does.
+		_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
+		if !errors.Is(err, unix.EACCES) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// boot appends everything that PID 1 does.
+func (s script) boot(c *Cell, mounts []openMount) words {
+	h := c.host
+	w := words{s.Word(), s.Word()}
+	s.join(c.config.Group)
+	s.initFiles(h)
+	s.keepMounts(mounts)
+	if !c.config.HostNetwork {
+		s.loopbackUp() // while the maps are being written
+	}
+	if h.Identity.Single {
+		s.mapSelf(h.Identity)
+		s.dieWithUs()
+		s.openMounts(mounts)
+		s.stage(h.dir, c.base.tree, -1)
+	} else {
+		s.becomeMapped(w.mapped)
+		s.dieWithUs()
+	}
+	s.root(c.base.tree, h.masks, mounts, c.config.Upper)
+	s.attachMounts(mounts)
+	s.part(partPark)
+	s.Announce(0)
+	s.Wait(w.seen, handshake)
+	s.part(partInit)
+	if name := c.config.Hostname; name != "" {
+		s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
+	}
+	s.becomeInit()
+	return w
+}
+
+// stand puts the thread on the base's stage, for its next child to inherit.
+func (t *spawner) stand(b *Base) error {
+	if t.base == b || b.mount == nil {
+		return nil
+	}
+	if err := unix.Setns(int(b.mount.Fd()), unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("setns", err)
+	}
+	t.base = b
+	return nil
+}
+
+// mapSelf appends the mapping of the one id that an ordinary user may map.
+func (s script) mapSelf(id Identity) {
+	s.part(partIdentity)
+	s.prctl(unix.PR_SET_DUMPABLE, 1) // or the files belong to root
+	s.writeFile("/proc/self/setgroups", "deny")
+	s.writeFile("/proc/self/uid_map", id.mapLine(id.uid))
+	s.writeFile("/proc/self/gid_map", id.mapLine(id.gid))
+}
+
+// becomeMapped appends the wait for the maps that the parent writes, and the
+// change to the cell's root, in whose name its file system is made.
+func (s script) becomeMapped(mapped spawn.Word) {
+	s.part(partIdentity)
+	s.Wait(mapped, handshake)
+	s.Call(unix.SYS_SETRESGID, 0, 0, 0)
+	s.Call(unix.SYS_SETRESUID, 0, 0, 0)
+	s.groups(nil)
+}
+
+// join moves the process into its cgroups before it is anything else.
+func (s script) join(group cgroup.Attach) {
+	s.part(partGroups)
+	for _, fd := range group.Files {
+		s.Call(unix.SYS_WRITE, uintptr(fd), s.String("0"), 1)
+	}
+}
+
+func (s script) loopbackUp() {
+	s.part(partNetwork)
+	const interfaceSize = 40
+	request, mem := s.Bytes(interfaceSize)
+	copy(mem, "lo")
+	binary.LittleEndian.PutUint16(mem[16:], unix.IFF_UP)
+	socket := s.Call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	socket.Into(s.Call(unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, request), 0)
+}

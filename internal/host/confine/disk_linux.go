@@ -1,0 +1,185 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"aether/internal/host/loopdisk"
+	"aether/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// shmBytes bounds the shared memory of a cell whose writes are on disk.
+const shmBytes = 64 << 20
+
+// MakeDisk makes the empty directory dir the place of a cell's writes. Files in
+// it belong to the cell's ids.
+func (h *Host) MakeDisk(dir string) error {
+	for _, part := range []string{"u", "w"} {
+		if err := os.Mkdir(filepath.Join(dir, part), 0o755); err != nil {
+			return fmt.Errorf("confine: %w", err)
+		}
+	}
+	if h.Identity.Single {
+		return nil
+	}
+	uid, gid, err := h.Identity.ToHost(0, 0)
+	if err != nil {
+		return err
+	}
+	for _, part := range []string{"", "u", "w"} {
+		if err := os.Chown(filepath.Join(dir, part), uid, gid); err != nil {
+			return fmt.Errorf("confine: %w", err)
+		}
+	}
+	return nil
+}
+
+// diskFile holds the file system of a disk that is bounded.
+const diskFile = "disk"
+
+// BoundsDisks says whether MakeBoundedDisk can be used here. Errors: Unsupported.
+func (h *Host) BoundsDisks(size int64) error {
+	if h.Identity.Single {
+		return &sandbox.Error{Class: sandbox.Unsupported, Field: "limits.disk",
+			Reason: "what an ordinary user's cell writes to disk cannot be bounded",
+			Remedy: "run aether as root, or keep the writes in memory, or state no bound"}
+	}
+	return loopdisk.Supported(size)
+}
+
+// MakeBoundedDisk is MakeDisk for a cell that may take no more than size bytes of
+// the host's disk, what its file system keeps for itself included.
+func (h *Host) MakeBoundedDisk(ctx context.Context, dir string, size int64) error {
+	if err := h.BoundsDisks(size); err != nil {
+		return err
+	}
+	contents := filepath.Join(dir, "contents")
+	if err := os.Mkdir(contents, 0o755); err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	err := h.MakeDisk(contents)
+	if err == nil {
+		err = loopdisk.Format(ctx, filepath.Join(dir, diskFile), size, contents)
+	}
+	return errors.Join(err, os.RemoveAll(contents))
+}
+
+// diskMount is the directory of a cell's writes as one more mount, the first.
+// Its files have the cell's ids already, so it is not id-mapped.
+func (h *Host) diskMount(dir string) (openMount, error) {
+	m := openMount{Mount: Mount{Source: dir, Writable: true, directory: true}, disk: true}
+	if h.Identity.Single {
+		return m, nil
+	}
+	bounded := filepath.Join(dir, diskFile)
+	_, err := os.Lstat(bounded)
+	if err == nil {
+		m.fd, err = mountDisk(bounded)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		m.fd, err = detach(dir, quiet)
+	}
+	m.ours = err == nil
+	return m, err
+}
+
+// mountDisk mounts a bounded disk, to a descriptor that scripts inherit. The mount
+// ends with the cell that it is moved into.
+func mountDisk(file string) (int, error) {
+	mount, err := loopdisk.Mount(file)
+	if err != nil {
+		return -1, err
+	}
+	defer mount.Close()
+	fd, err := unix.FcntlInt(mount.Fd(), unix.F_DUPFD_CLOEXEC, inheritedFd)
+	return fd, os.NewSyscallError("fcntl", err)
+}
+
+// detach clones a mount, with attributes, to a descriptor that scripts inherit.
+func detach(source string, attributes uint64) (int, error) {
+	low, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return -1, fmt.Errorf("confine: open %s: %w", source, os.NewSyscallError("open_tree", err))
+	}
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, inheritedFd)
+	unix.Close(low)
+	if err != nil {
+		return -1, os.NewSyscallError("fcntl", err)
+	}
+	attr := unix.MountAttr{Attr_set: attributes, Propagation: unix.MS_PRIVATE}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("confine: open %s: %w", source, os.NewSyscallError("mount_setattr", err))
+	}
+	return fd, nil
+}
+
+// upper appends the place of the cell's writes: memory, or the disk that is the
+// first of the mounts. It ends with the directories of an overlay.
+func (s script) upper(mounts []openMount, size int64) {
+	if onDisk(mounts) {
+		s.Call(unix.SYS_MOVE_MOUNT, mountFd, s.String(""), here, s.String(stageUpper), unix.MOVE_MOUNT_F_EMPTY_PATH)
+		return
+	}
+	options := fmt.Sprintf("size=%d,nr_inodes=%d,mode=755", size, size/4096+1024)
+	s.mount("tmpfs", stageUpper, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+	s.mkdir(stageUpper+"/u", 0o755)
+	s.mkdir(stageUpper+"/w", 0o755)
+	s.mkdir(stageUpper+"/s", 0o1777)
+}
+
+// sharedMemory appends /dev/shm: in the memory of the cell's writes, and bounded
+// with them, or in some of its own.
+func (s script) sharedMemory(mounts []openMount) {
+	target := stageRoot + "/dev/shm"
+	if !onDisk(mounts) {
+		s.bind(stageUpper+"/s", target)
+		return
+	}
+	s.mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=%d,mode=1777", int64(shmBytes)))
+}
+
+func onDisk(mounts []openMount) bool { return len(mounts) > 0 && mounts[0].disk }
+
+// Usage says how many bytes the cell has written and how many it still may: none
+// where it can make no more files. Of a disk without a bound it speaks of the whole
+// file system that this is on.
+func (c *Cell) Usage() (written, left int64, err error) {
+	root, err := c.Root()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(root.Fd()), &st); err != nil {
+		return 0, 0, os.NewSyscallError("fstatfs", err)
+	}
+	// A part of what is free on a disk is kept for its own records.
+	written, left = int64(st.Blocks-st.Bfree)*st.Bsize, int64(st.Bavail)*st.Bsize
+	if st.Ffree == 0 {
+		left = 0
+	}
+	return written, left, nil
+}
+
+// RemoveDisk removes a directory that MakeDisk or MakeBoundedDisk prepared, with everything that a
+// cell left in it. The cell must have ended.
+func RemoveDisk(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	// An ordinary user owns directories that the cell, or the overlay, closed.
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o700)
+	})
+	return errors.Join(err, os.RemoveAll(dir))
+}

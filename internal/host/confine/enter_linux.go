@@ -1,0 +1,77 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"aether/internal/host/cgroup"
+
+	"golang.org/x/sys/unix"
+)
+
+// target is where a process finds the namespaces of a cell to join, and the group
+// to be cloned into.
+type target struct {
+	pidfd  int     // of the cell's PID 1
+	joined uintptr // flags of its namespaces
+	group  cgroup.Attach
+	// cgroupns is the cell's cgroup namespace, for those who are cloned into a
+	// version 2 group, or -1.
+	//
+	// A cgroup file system that is mounted with nsdelegate, as systemd does, lets a
+	// process be cloned into a group only if that group and the cloning process's
+	// own are both below the root of its cgroup namespace. The root of the cell's is
+	// the cell's group, in which the cloning process is not. So it joins all others,
+	// and its child, which is born in the group, joins this one: by a descriptor,
+	// for it is in the cell's user namespace then and may not look at PID 1.
+	cgroupns int
+}
+
+// withTarget runs fn with the cell as target; its PID 1 is not reaped meanwhile.
+func (c *Cell) withTarget(group cgroup.Attach, fn func(target) error) (err error) {
+	gone := c.init.Fd(func(pidfd int) {
+		t := target{pidfd: pidfd, joined: c.namespace, group: group, cgroupns: -1}
+		if group.Into >= 0 {
+			if t.cgroupns, err = openCgroupNamespace(c.init.Pid()); err != nil {
+				return
+			}
+			defer unix.Close(t.cgroupns)
+		}
+		err = fn(t)
+	})
+	return errors.Join(gone, err)
+}
+
+// openCgroupNamespace gives a descriptor above those that scripts use by number.
+func openCgroupNamespace(pid int) (int, error) {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/cgroup", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("open the cgroup namespace", err)
+	}
+	if fd >= firstFd {
+		return fd, nil
+	}
+	defer unix.Close(fd)
+	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstFd)
+	return moved, os.NewSyscallError("fcntl", err)
+}
+
+// first are the namespaces that the cloning process joins.
+func (t target) first() uintptr {
+	if t.cgroupns < 0 {
+		return t.joined
+	}
+	return t.joined &^ unix.CLONE_NEWCGROUP
+}
+
+// enterNamespaces appends the joining of the namespaces by the process that will clone.
+func (s script) enterNamespaces(t target) { s.Call(unix.SYS_SETNS, uintptr(t.pidfd), t.first()) }
+
+// enterGroups appends what is left to join for the process that was cloned.
+func (s script) enterGroups(t target) {
+	if t.cgroupns >= 0 {
+		s.Call(unix.SYS_SETNS, uintptr(t.cgroupns), unix.CLONE_NEWCGROUP)
+	}
+	s.join(t.group)
+}

@@ -1,0 +1,208 @@
+package confine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"aether/internal/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// entrant is a process that has joined a cell, but for its pid namespace, and
+// given everything up, and waits for a command to bring in: all that takes
+// longer than what is left. It serves one command and is invisible inside.
+type entrant struct {
+	script  script
+	who     credentials
+	started spawn.Started
+	socket  *os.File // standard descriptors are sent through it
+	groups  int      // how many files of cgroups it holds
+}
+
+// Descriptors of an entrant, besides selfFd.
+const (
+	socketFd = 3
+	groupFd  = selfFd + 1 // and up
+)
+
+// entrantArguments is how large a command's arguments may be for an entrant,
+// whose script is made before them.
+const entrantArguments = 24 << 10
+
+// newEntrant makes an entrant for commands of that identity. It does not wait
+// for it: one that fails on its way is found out when it is wanted.
+func (c *Cell) newEntrant(who credentials) (*entrant, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	s, err := c.host.script(0)
+	if err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	e := &entrant{script: s, who: who, socket: ours, groups: len(c.config.Group.Files)}
+	if err := e.start(c, theirs); err != nil {
+		return nil, errors.Join(fmt.Errorf("confine: make an entrant: %w", err), ours.Close(), s.Free())
+	}
+	return e, nil
+}
+
+// socketPair keeps its ends above the descriptors that scripts use by number.
+func socketPair() (ours, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	ours, theirs = os.NewFile(uintptr(pair[0]), "entrant"), os.NewFile(uintptr(pair[1]), "entrant")
+	if theirs, err = high(theirs); err != nil {
+		return nil, nil, errors.Join(err, ours.Close())
+	}
+	return ours, theirs, nil
+}
+
+func (e *entrant) start(c *Cell, socket *os.File) (err error) {
+	gone := c.init.Fd(func(pidfd int) {
+		if err = e.build(c, pidfd, socket); err != nil {
+			return
+		}
+		err = c.host.on(func(*spawner) (err error) {
+			e.started, err = e.script.Start(0, c.config.Group.Into)
+			return err
+		})
+	})
+	return errors.Join(gone, err)
+}
+
+// build writes the script up to where the command must be known.
+func (e *entrant) build(c *Cell, pidfd int, socket *os.File) error {
+	s, h := e.script, c.host
+	s.part(partEnter)
+	s.prctl(unix.PR_SET_DUMPABLE, 0)
+	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
+	e.keep(c, socket)
+	s.Call(unix.SYS_UMASK, 0o022)
+	s.rlimits(c.config.Processes)
+	s.emptyBounds()
+	s.drop(e.who)
+	s.landlock(h.landlock, c.config.HostNetwork, uintptr(groupFd+e.groups))
+	if err := s.filter(); err != nil {
+		return err
+	}
+	s.part(partPark)
+	s.dieWithUs()
+	// What is received gets the lowest numbers that are free. If this program has
+	// died before the signal was armed, the other end of the socket is closed:
+	// nothing is received, and the next step finds nothing.
+	s.Call(unix.SYS_CLOSE_RANGE, 0, 2, 0)
+	s.Call(unix.SYS_RECVMSG, socketFd, s.message(), 0)
+	s.Call(unix.SYS_FCNTL, 2, unix.F_GETFD, 0)
+	return s.Err()
+}
+
+// keep gives the descriptors that are needed later their numbers and closes all
+// others. Those of cgroups may have any number and are first copied out of the
+// way.
+func (e *entrant) keep(c *Cell, socket *os.File) {
+	s, files := e.script, c.config.Group.Files
+	s.part(partFiles)
+	var copies []spawn.Step
+	for _, fd := range files {
+		copies = append(copies, s.Call(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, inheritedFd))
+	}
+	for fd := range uintptr(3) {
+		s.Call(unix.SYS_DUP3, c.host.null.Fd(), fd, 0)
+	}
+	s.Call(unix.SYS_DUP3, socket.Fd(), socketFd, unix.O_CLOEXEC)
+	s.Call(unix.SYS_DUP3, c.host.null.Fd(), spareFd, unix.O_CLOEXEC) // landlock counts on it
+	s.Call(unix.SYS_DUP3, c.host.self.Fd(), selfFd, unix.O_CLOEXEC)
+	for i, copied := range copies {
+		copied.Into(s.Call(unix.SYS_DUP3, 0, uintptr(groupFd+i), unix.O_CLOEXEC), 0)
+	}
+	s.closeFrom(uintptr(groupFd + len(files)))
+}
+
+// fits says whether the entrant can bring a command in.
+func (e *entrant) fits(c *Cell, command Command) bool {
+	return command.size() <= entrantArguments && e.who.equal(commandCredentials(c.host, command)) &&
+		sameGroup(command.Group, c.config.Group)
+}
+
+// exec brings a command in. The entrant is used up. If it was not able to, for
+// whatever reason, born is false and nothing has happened.
+func (e *entrant) exec(command Command, null *os.File) (p *spawn.Process, inside int, born bool, err error) {
+	number := e.finish(command)
+	if e.script.Err() != nil || e.send(command, null) != nil {
+		return nil, 0, false, e.discard()
+	}
+	p, err = e.started.Await()
+	inside, born = int(number.Result()), e.started.Born()
+	err = errors.Join(e.script.locate(err), e.started.Done(), e.socket.Close())
+	return p, inside, born, err
+}
+
+// finish writes the rest of the script, before which the entrant is waiting.
+func (e *entrant) finish(command Command) (inside spawn.Step) {
+	s := e.script
+	s.part(partEnter)
+	s.prctl(unix.PR_SET_DUMPABLE, 0)
+	s.part(partDirectory)
+	s.chdir(command.Dir)
+	s.part(partBorn)
+	branch := s.BranchFiltered()
+	s.Exit()
+	s.Land(branch)
+	s.part(partGroups)
+	for i := range e.groups {
+		s.Call(unix.SYS_WRITE, uintptr(groupFd+i), s.String("0"), 1)
+	}
+	inside = s.session(command)
+	s.part(partExecute)
+	s.unmaskSignals()
+	s.Call(unix.SYS_EXECVE, s.String(command.Path), s.Strings(command.Args), s.Strings(command.Env))
+	return inside
+}
+
+// message is the address of a msghdr with room for a byte and three descriptors.
+func (s script) message() uintptr {
+	const messageSize, vectorSize = 56, 16
+	data, _ := s.Bytes(8)
+	vector, mem := s.Bytes(vectorSize)
+	binary.NativeEndian.PutUint64(mem, uint64(data))
+	binary.NativeEndian.PutUint64(mem[8:], 1)
+	space := unix.CmsgSpace(3 * 4)
+	control, _ := s.Bytes(space)
+	message, mem := s.Bytes(messageSize)
+	binary.NativeEndian.PutUint64(mem[16:], uint64(vector))
+	binary.NativeEndian.PutUint64(mem[24:], 1)
+	binary.NativeEndian.PutUint64(mem[32:], uint64(control))
+	binary.NativeEndian.PutUint64(mem[40:], uint64(space))
+	return message
+}
+
+// send passes the standard descriptors on, which is what the entrant waits for.
+// The socket has room for them.
+func (e *entrant) send(command Command, null *os.File) error {
+	var fds []int
+	for _, file := range []*os.File{command.Stdin, command.Stdout, command.Stderr} {
+		if file == nil {
+			file = null
+		}
+		fds = append(fds, int(file.Fd()))
+	}
+	return unix.Sendmsg(int(e.socket.Fd()), []byte{0}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
+}
+
+// discard ends an entrant that brings nothing in.
+func (e *entrant) discard() error {
+	p := e.started.Process()
+	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	_, err := p.Wait()
+	return errors.Join(err, e.socket.Close(), e.script.Free())
+}

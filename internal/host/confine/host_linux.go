@@ -1,0 +1,278 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"aether/internal/host/features"
+	"aether/internal/host/spawn"
+	"aether/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is this program's ability to confine processes.
+type Host struct {
+	Identity Identity
+
+	dir      string // an empty directory of ours, on which stages are mounted
+	masks    []mask
+	landlock int
+	null     *os.File
+	pause    *os.File
+	self     *os.File        // this program, for its children to see whether it lives
+	uts      *os.File        // the namespace of this program's host name; nil with a single id
+	userns   *os.File        // that cells' files are id-mapped by; nil with a single id
+	without  map[string]bool // parts of scripts to leave out, for tests
+	spoil    func(spoiler)   // has a step of a twin's script fail, for tests
+
+	threads []*spawner
+	next    atomic.Uint32
+	// one keeps apart, for an ordinary user, what needs this program dumpable (a
+	// new user namespace's maps, locked for writing) and what needs it not to be
+	// (entering a cell, for reading).
+	one sync.RWMutex
+
+	// inUse is held by those who use the files, for Close to wait for them: a
+	// command may be on its way into a cell that ends.
+	inUse  sync.RWMutex
+	closed bool
+}
+
+// spoiler is a script of which a test has steps fail.
+type spoiler interface {
+	Len() int
+	Spoil(step int) bool
+}
+
+// spawner is a thread that clones, and the stage that it stands on.
+type spawner struct {
+	*spawn.Thread
+	base *Base
+}
+
+// Options say how much to keep ready.
+type Options struct {
+	// Dir is where the host keeps an empty directory of its own.
+	Dir string
+}
+
+// Open prepares this program for confining: from now on it cannot be traced or
+// dumped by processes of other users or in cells.
+func Open(opts Options) (h *Host, err error) {
+	h = &Host{Identity: currentIdentity(), dir: filepath.Join(opts.Dir, "stage"), landlock: features.LandlockABI()}
+	h.masks = masks(h.Identity.Single && h.Identity.uid == 0)
+	opened := h
+	defer func() {
+		if err != nil {
+			opened.Close()
+		}
+	}()
+	if err := os.MkdirAll(h.dir, 0o711); err != nil {
+		return nil, fmt.Errorf("confine: %w", err)
+	}
+	if err := h.openFiles(); err != nil {
+		return nil, fmt.Errorf("confine: %w", err)
+	}
+	if !h.Identity.Single {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return nil, fmt.Errorf("confine: become undumpable: %w", err)
+		}
+		if h.uts, err = os.Open("/proc/self/ns/uts"); err != nil {
+			return nil, fmt.Errorf("confine: %w", err)
+		}
+		if h.userns, err = h.mappedNamespace(); err != nil {
+			return nil, fmt.Errorf("confine: make a user namespace: %w", err)
+		}
+	}
+	for range runtime.GOMAXPROCS(0) {
+		thread, err := spawn.NewThread(func() error { return unix.Unshare(unix.CLONE_FS) })
+		if err != nil {
+			return nil, fmt.Errorf("confine: start a thread: %w", err)
+		}
+		h.threads = append(h.threads, &spawner{Thread: thread})
+	}
+	return h, nil
+}
+
+func (h *Host) openFiles() (err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if h.null, err = high(null); err != nil {
+		return err
+	}
+	if h.pause, err = spawn.Pause(); err != nil {
+		return err
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return os.NewSyscallError("pidfd_open", err)
+	}
+	h.self, err = high(os.NewFile(uintptr(self), "self"))
+	return err
+}
+
+// Close ends the threads, and with them every cell.
+func (h *Host) Close() {
+	for _, t := range h.threads {
+		t.Close()
+	}
+	h.inUse.Lock()
+	defer h.inUse.Unlock()
+	h.closed = true
+	for _, f := range []*os.File{h.null, h.self, h.uts, h.userns} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// on runs fn on one of the spawning threads, in turn.
+func (h *Host) on(fn func(*spawner) error) error {
+	t := h.threads[int(h.next.Add(1))%len(h.threads)]
+	return t.Do(func() error { return fn(t) })
+}
+
+// mappedNamespace makes a user namespace with the ids of cells. Nothing runs in
+// it: it is what id-mapped mounts refer to.
+func (h *Host) mappedNamespace() (file *os.File, err error) {
+	err = h.visit(unix.CLONE_NEWUSER, func(script) {}, func(pid int) error {
+		if err := h.Identity.writeMaps("/proc", pid); err != nil {
+			return err
+		}
+		opened, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+		if err != nil {
+			return err
+		}
+		file, err = high(opened)
+		return err
+	})
+	return file, err
+}
+
+// visit has a child in new namespaces make the calls of build and wait until fn
+// has seen to it. It does not wait long: it must not outlive us.
+func (h *Host) visit(flags uint64, build func(script), fn func(pid int) error) error {
+	s, err := h.script(0)
+	if err != nil {
+		return err
+	}
+	defer s.Free()
+	seen := s.Word()
+	s.initFiles(h)
+	build(s)
+	s.Announce(0)
+	s.Wait(seen, handshake)
+	s.Exit()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	started, err := s.Start(flags, -1)
+	if err != nil {
+		return err
+	}
+	if err = s.locate(started.Announced()); err == nil {
+		err = fn(started.Pid())
+	}
+	seen.Set()
+	_, ended := started.Process().Wait()
+	return errors.Join(err, ended)
+}
+
+// Descriptors of a script that becomes an init. What scripts inherit from this
+// program is above them (see high), so that nothing is overwritten.
+const (
+	initFd   = 3 // the program that only sleeps
+	spareFd  = 4 // /dev/null or, for the stage that root makes,
+	usernsFd = 4 // the user namespace for id-mapping or, once there is one,
+	upperFd  = 4 // the directory of the cell's writes, which PID 1 keeps
+	selfFd   = 5 // the program outside
+	stageFd  = 6 // what steps of a stage open; the lowest that is free
+	firstFd  = 10
+)
+
+// initFiles gives the process its standard descriptors and the program that it
+// will become.
+func (s script) initFiles(h *Host) {
+	s.part(partFiles)
+	for fd := range uintptr(3) {
+		s.Call(unix.SYS_DUP3, h.null.Fd(), fd, 0)
+	}
+	s.Call(unix.SYS_DUP3, h.pause.Fd(), initFd, unix.O_CLOEXEC)
+	s.Call(unix.SYS_DUP3, h.null.Fd(), spareFd, unix.O_CLOEXEC)
+	s.Call(unix.SYS_DUP3, h.self.Fd(), selfFd, unix.O_CLOEXEC)
+	s.dieWithUs()
+}
+
+// executeInit ends a script by becoming the program that only sleeps.
+func (s script) executeInit() {
+	s.closeFrom(upperFd + 1)
+	s.unmaskSignals()
+	s.Call(unix.SYS_EXECVEAT, initFd, s.String(""), s.Strings([]string{"aether-init"}), s.Strings(nil), unix.AT_EMPTY_PATH)
+}
+
+// high moves a file to a descriptor above those that scripts use by number.
+func high(f *os.File) (*os.File, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstFd)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// Base is a tree made ready for cells.
+type Base struct {
+	host  *Host
+	tree  Tree
+	mount *os.File                    // the stage's mount namespace; nil if each cell makes its own
+	last  atomic.Pointer[credentials] // of the last command, for the next to be alike
+}
+
+// Prepare makes a tree ready.
+func (h *Host) Prepare(tree Tree) (*Base, error) {
+	b := &Base{host: h, tree: tree}
+	if h.Identity.Single {
+		return b, nil
+	}
+	build := func(s script) {
+		s.Call(unix.SYS_DUP3, h.userns.Fd(), usernsFd, unix.O_CLOEXEC)
+		s.stage(h.dir, tree, usernsFd)
+	}
+	err := h.visit(unix.CLONE_NEWNS, build, func(pid int) (err error) {
+		b.mount, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("confine: prepare the image: %w", err)
+	}
+	return b, nil
+}
+
+// Close lets go of the stage. Cells that were booted from it are not touched.
+func (b *Base) Close() error {
+	if b.mount == nil {
+		return nil
+	}
+	return b.mount.Close()
+}
+
+// Gaps says what cells have to do without on this host.
+func (h *Host) Gaps() []sandbox.Gap {
+	var gaps []sandbox.Gap
+	if h.Identity.Single {
+		gaps = append(gaps, sandbox.Gap{Missing: "root", Remedy: "run aether as root",
+			Cost: "cells have one user id, make their net namespaces as they start, and are slower to start"})
+	}
+	if h.landlock < landlockLeastABI {
+		gaps = append(gaps, sandbox.Gap{Missing: "landlock", Remedy: "use a kernel from 5.19 on with landlock among its security modules",
+			Cost: "one layer less: mounts and device nodes are denied by capabilities and seccomp only"})
+	}
+	return gaps
+}

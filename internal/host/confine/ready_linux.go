@@ -1,0 +1,131 @@
+package confine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"aether/internal/host/cgroup"
+)
+
+// readiness keeps an entrant for the next command of a cell.
+type readiness struct {
+	// mu is held while an entrant is made, so that none appears after the end.
+	mu    sync.Mutex
+	next  *entrant
+	ended bool
+}
+
+// refill is how long the making of the next entrant is put off: the command that
+// took the last one is just starting, and many cells run no other.
+const refill = 10 * time.Millisecond
+
+// standby says whether somebody may stand by for commands of the cell: not for
+// an ordinary user, everything of whose has one id, and not where memory is
+// limited from birth on, for who stands by shares this program's.
+func (c *Cell) standby() bool {
+	return c.config.Ready && !c.config.Group.IntoMemory && !c.host.Identity.Single
+}
+
+// ready makes the next command of that user faster, for some memory: a process
+// stands by to bring it in.
+func (c *Cell) ready(who credentials) (err error) {
+	r := &c.readiness
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.next != nil || !c.standby() {
+		return nil
+	}
+	r.next, err = c.newEntrant(who)
+	return err
+}
+
+// take gives the entrant to one command, if it fits. One that is just being made
+// is not waited for: its thread may have others to clone before.
+func (c *Cell) take(command Command) *entrant {
+	r := &c.readiness
+	if !r.mu.TryLock() {
+		return nil
+	}
+	defer r.mu.Unlock()
+	if r.next == nil || !r.next.fits(c, command) {
+		return nil
+	}
+	e := r.next
+	r.next = nil
+	return e
+}
+
+// prepare gets ready for a command like the one before. Without an entrant the
+// next one only takes longer, so a failure is nobody's concern.
+func (c *Cell) prepare(command Command) {
+	if !c.standby() || !sameGroup(command.Group, c.config.Group) {
+		return
+	}
+	who := commandCredentials(c.host, command)
+	c.base.last.Store(&who)
+	time.AfterFunc(refill, func() {
+		if c.readiness.stale(who) {
+			_ = c.dismiss()
+		}
+		_ = c.ready(who)
+	})
+}
+
+// stale says whether who stands by is not that user.
+func (r *readiness) stale(who credentials) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next != nil && !r.next.who.equal(who)
+}
+
+// StandingBy is how many processes of the cell's groups are not the cell's own.
+func (c *Cell) StandingBy() int64 {
+	c.readiness.mu.Lock()
+	defer c.readiness.mu.Unlock()
+	if c.readiness.next == nil || c.config.Group.Into < 0 {
+		return 0
+	}
+	return 1
+}
+
+// dismiss ends what stands by.
+func (c *Cell) dismiss() error {
+	r := &c.readiness
+	r.mu.Lock()
+	e := r.next
+	r.next = nil
+	r.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	return e.discard()
+}
+
+// Regroup says where commands are accounted from now on. It must come before the
+// first command.
+func (c *Cell) Regroup(group cgroup.Attach) error {
+	if sameGroup(group, c.config.Group) {
+		return nil
+	}
+	c.config.Group = group
+	return c.dismiss() // who stands by has no way into the new ones
+}
+
+// endReadiness ends what stands by, for good.
+func (c *Cell) endReadiness() error {
+	c.readiness.mu.Lock()
+	c.readiness.ended = true
+	c.readiness.mu.Unlock()
+	return c.dismiss()
+}
+
+func sameGroup(a, b cgroup.Attach) bool { return a.Into == b.Into && slices.Equal(a.Files, b.Files) }
+
+func commandCredentials(h *Host, command Command) credentials {
+	return credentials{uid: command.UID, gid: command.GID, groups: command.Groups, single: h.Identity.Single}
+}
+
+func (c credentials) equal(other credentials) bool {
+	return c.uid == other.uid && c.gid == other.gid && slices.Equal(c.groups, other.groups) && c.single == other.single
+}

@@ -1,0 +1,153 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"aether/internal/host/inroot"
+	"aether/internal/host/upperdir"
+	"aether/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepUpper has PID 1 hold the directory of the cell's writes, which has no path
+// once the root is the cell's own. Nobody inside can use PID 1's descriptors: it
+// cannot be dumped (see spawn.Pause), and processes under landlock trace nobody.
+func (s script) keepUpper() {
+	open := s.Call(unix.SYS_OPENAT, here, s.String(stageUpper+"/u"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	keep := s.Call(unix.SYS_DUP3, 0, upperFd, 0)
+	open.Into(keep, 0)
+}
+
+// Upper opens the directory of the cell's writes: what is new or changed in its
+// root, in the form of an overlay's upper layer, with ids of the host. It is for
+// reading only, for the kernel does not expect changes below a mounted overlay,
+// and means something while nothing runs in the cell.
+func (c *Cell) Upper() (file *os.File, err error) {
+	gone := c.init.Fd(func(pidfd int) {
+		file, err = upperOf(pidfd)
+	})
+	if err = errors.Join(gone, err); err != nil {
+		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: open the cell's writes", Err: err}
+	}
+	return file, nil
+}
+
+func upperOf(pidfd int) (*os.File, error) {
+	held, err := unix.PidfdGetfd(pidfd, upperFd, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_getfd", err)
+	}
+	defer unix.Close(held)
+	fd, err := unix.Openat(held, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("openat", err)
+	}
+	return os.NewFile(uintptr(fd), "upper"), nil
+}
+
+// TakeWrites brings everything that another cell of the same image has written,
+// its shared memory included, into this one, in which nothing has run yet. Nothing
+// may run in the other. After an error this cell is good for nothing.
+func (c *Cell) TakeWrites(ctx context.Context, from *Cell) error {
+	w, err := c.OpenWrites(from)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Take(ctx), w.Close())
+}
+
+// Writes are the places that one cell's writes are brought from and to.
+type Writes struct {
+	host     *Host
+	from, to places
+}
+
+// places are the root and the shared memory.
+type places [2]*os.File
+
+func (p places) close() error {
+	var errs []error
+	for _, f := range p {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// OpenWrites opens what TakeWrites needs, while the other cell may run: it is
+// stopped for a shorter time then.
+func (c *Cell) OpenWrites(from *Cell) (*Writes, error) {
+	w := &Writes{host: c.host}
+	var err error
+	if w.from, err = from.places(); err == nil {
+		err = w.open(c)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// places opens where the cell's writes are.
+func (c *Cell) places() (p places, err error) {
+	if p[0], err = c.Upper(); err == nil {
+		p[1], err = c.SharedMemory()
+	}
+	return p, err
+}
+
+// open opens where writes are brought to.
+func (w *Writes) open(to *Cell) (err error) {
+	if w.to[0], err = to.Root(); err == nil {
+		w.to[1], err = sharedMemory(w.to[0])
+	}
+	return err
+}
+
+// Take brings them. Nothing may run in the other cell.
+func (w *Writes) Take(ctx context.Context) error {
+	for i := range w.from {
+		if err := upperdir.Copy(ctx, w.from[i], w.to[i], w.host.maker()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the places.
+func (w *Writes) Close() error { return errors.Join(w.from.close(), w.to.close()) }
+
+// FillSharedMemory brings the files of a directory, with ids of the cell, into its
+// /dev/shm, which is as it was made.
+func (c *Cell) FillSharedMemory(ctx context.Context, from *os.File) error {
+	to, err := c.SharedMemory()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return upperdir.CopyFor(ctx, from, to, c.host.maker(), c.host.Identity.ToHost)
+}
+
+// SharedMemory opens the cell's /dev/shm, which is no part of its root.
+func (c *Cell) SharedMemory() (*os.File, error) {
+	dir, err := c.Root()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return sharedMemory(dir)
+}
+
+func sharedMemory(root *os.File) (*os.File, error) { return inroot.New(root).OpenDir("/dev/shm") }
+
+// maker is in whose name files are made in cells.
+func (h *Host) maker() inroot.Identity {
+	if h.Identity.Single {
+		return inroot.Identity{UID: h.Identity.uid, GID: h.Identity.gid}
+	}
+	return inroot.Identity{UID: idBase, GID: idBase}
+}

@@ -1,0 +1,58 @@
+package upperdir
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// remove takes away what the image has by a name, with everything in it. Nothing
+// mounted there is touched.
+func (c *copier) remove(dir int, name string, depth int) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != unix.EISDIR {
+		return err
+	}
+	if depth == MaxDepth {
+		return errTooDeep
+	}
+	if err := c.empty(dir, name, depth); err != nil {
+		return err
+	}
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+}
+
+// empty removes everything in a directory, in rounds: what is listed while it is
+// being removed may be listed incompletely.
+func (c *copier) empty(dir int, name string, depth int) error {
+	fd, err := openWithin(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for {
+		l := level{entry: Entry{Path: name, fd: fd}}
+		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+			return err
+		}
+		removed := 0
+		for more := true; more; {
+			if more, err = l.read(); err != nil {
+				return err
+			}
+			for _, child := range l.names {
+				if err := c.ctx.Err(); err != nil {
+					return err
+				}
+				if err := c.remove(fd, child, depth+1); err != nil {
+					return err
+				}
+				removed++
+			}
+		}
+		if removed == 0 {
+			return nil
+		}
+	}
+}

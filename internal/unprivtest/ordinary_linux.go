@@ -1,0 +1,92 @@
+package unprivtest
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ID is a user and a group that own nothing on any host.
+const ID = 0x6ffe0001
+
+// AsOrdinaryUser runs tests of this very binary once more as an ordinary user, in a
+// directory of its own. The flags say which, as in "-test.run=^TestName$".
+// Variables of the form NAME=value are added to its environment.
+func AsOrdinaryUser(t *testing.T, flags []string, env ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("these tests run as an ordinary user already")
+	}
+	program := ownedBinary(t)
+	out, err := run(program, append(flags, "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t).String()), env)
+	o := read(out)
+	if err != nil || len(o.passed) == 0 {
+		t.Errorf("as user %d: %v\n%s", ID, err, o.failure())
+	}
+	t.Logf("%d tests passed as user %d; skipped:\n%s", len(o.passed), ID, o.skips())
+}
+
+// run tries until the program is not being written any more: a child that
+// another goroutine forked meanwhile holds the open file until it executes.
+func run(program string, flags, env []string) (out []byte, err error) {
+	for range 100 {
+		cmd := exec.Command(program, flags...)
+		cmd.Dir = filepath.Dir(program)
+		cmd.Env = append(append(os.Environ(), "TMPDIR="+cmd.Dir, "HOME="+cmd.Dir), env...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ID, Gid: ID}}
+		if out, err = cmd.CombinedOutput(); !errors.Is(err, syscall.ETXTBSY) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return out, err
+}
+
+// timeLeft has the tests end, and say where they hang, before those who wait for
+// them do.
+func timeLeft(t *testing.T) time.Duration {
+	deadline, ok := t.Deadline()
+	if !ok {
+		return 0 // none
+	}
+	return max(time.Until(deadline)-10*time.Second, time.Second)
+}
+
+// ownedBinary is a copy of this very program in a directory of the ordinary
+// user's own: the one that go test made is nobody else's to execute.
+func ownedBinary(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "aether-ordinary-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	name := filepath.Join(dir, "again.test")
+	if err := errors.Join(copySelf(name), os.Chmod(dir, 0o711), os.Chown(dir, ID, ID)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func copySelf(to string) error {
+	source, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}

@@ -1,9 +1,0 @@
-// Command kvmlab runs the tests of a driver that needs KVM on a machine whose own
-// KVM is missing or incomplete: it boots an emulated machine whose processor has
-// nested virtualization, in which a real /dev/kvm appears, and runs the driver's
-// test binary there. Times inside mean nothing; whether tests pass does. Nothing of
-// the product depends on it.
-//
-//	go run ./kvmlab -driver qemu-kvm
-//	go run ./kvmlab -driver firecracker -binary /path/to/firecracker
-package main
