@@ -33,7 +33,7 @@ type processImage struct {
 	Format   int       `json:"format"`
 	Commands []command `json:"commands"`
 	// Processes are those of the commands, and all that they have started.
-	Processes *checkpoint.Document `json:"processes"`
+	Processes *checkpoint.Image `json:"processes"`
 
 	stamps map[string]checkpoint.Stamp
 }

@@ -61,7 +61,7 @@ type order struct {
 	objects []int         // of the paths
 	seen    map[int]bool
 	known   map[*checkpoint.Content]bool
-	socks   map[uint64]*checkpoint.Sock
+	socks   map[uint64]*checkpoint.SocketState
 }
 
 func (e *estate) makeInside() error {
@@ -79,7 +79,7 @@ func (e *estate) makeInside() error {
 
 // order collects what is to be made.
 func (e *estate) order() (*order, error) {
-	o := &order{estate: e, seen: map[int]bool{}, known: map[*checkpoint.Content]bool{}, socks: map[uint64]*checkpoint.Sock{}}
+	o := &order{estate: e, seen: map[int]bool{}, known: map[*checkpoint.Content]bool{}, socks: map[uint64]*checkpoint.SocketState{}}
 	for _, t := range e.twins {
 		if err := o.collect(t); err != nil {
 			return nil, err
@@ -112,15 +112,15 @@ func (o *order) descriptor(t *confine.Twin, d checkpoint.Descriptor) error {
 	switch {
 	case d.Content != nil:
 		return o.content(t, d.Content)
-	case d.Sock != nil:
+	case d.Socket != nil:
 		if err := o.asked(t); err != nil {
 			return err
 		}
-		if o.estate.child.spec.Network.Mode == sandbox.HostNetwork && d.Sock.Bound() {
+		if o.estate.child.spec.Network.Mode == sandbox.HostNetwork && d.Socket.Bound() {
 			return t.Refuse(fmt.Sprintf("has descriptor %d open on a socket with an address of the host's network", d.Number))
 		}
-		o.AddSocket(d.Sock)
-		o.socks[d.Sock.Inode] = d.Sock
+		o.AddSocket(d.Socket)
+		o.socks[d.Socket.Inode] = d.Socket
 	case d.Kind == checkpoint.Virtual && !isTerminal(d):
 		if err := o.asked(t); err != nil {
 			return err

@@ -196,7 +196,7 @@ func (h *heir) makeNew(d checkpoint.Descriptor) (*os.File, error) {
 	case checkpoint.Socket:
 		return h.sockets[d.Inode], nil
 	}
-	return d.Remake()
+	return d.Recreate()
 }
 
 func seek(f *os.File, position int64) error {

@@ -45,6 +45,6 @@ func countThreads(pid int) (int, error) {
 
 // Starting says that the process has started another one since its own were
 // looked at.
-func (p *Paused) Starting() error {
-	return refuse(p.Inside, p.Name, "is starting processes", true)
+func (p *Tracee) Starting() error {
+	return refuse(p.NSPid, p.Name, "is starting processes", true)
 }

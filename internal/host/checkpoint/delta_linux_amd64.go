@@ -19,7 +19,7 @@ func (s *State) Delta(was *State) (*Delta, error) {
 	const few = 256
 	changed := union(s.written, minus(s.own, was.own))
 	switch {
-	case !was.watched || !s.same || s.brk != was.brk || s.barriers != was.barriers:
+	case !was.watched || !s.same || s.brk != was.brk || s.membarriers != was.membarriers:
 		return nil, nil
 	case pages(changed) > few || len(minus(was.own, s.own)) > 0 || len(minus(changed, s.open())) > 0:
 		return nil, nil
@@ -31,7 +31,7 @@ func (s *State) Delta(was *State) (*Delta, error) {
 
 // open are the areas that can be read and written, also by others.
 func (s *State) open() (list []run) {
-	for _, a := range s.areas {
+	for _, a := range s.vmas {
 		if a.Read && a.Write {
 			list = append(list, run{a.Start, a.End})
 		}

@@ -40,20 +40,20 @@ type Descriptor struct {
 	// whatever process, that stand for one.
 	Object int
 
-	Count     uint64     // of an eventfd
-	Semaphore bool       // an eventfd that counts down by ones
-	Mask      uint64     // of a signalfd
-	Clock     int        // of a timerfd
-	Settings  int        // flags that a timerfd was set with
-	Ticks     uint64     // how often a timerfd has ended and nobody has read it
-	Value     [2]int64   // when a timerfd ends next, in seconds and nanoseconds
-	Interval  [2]int64   // and how often
-	Watches   [][3]int64 // of an epoll set: number, events, data
-	Unread    []byte     // of a pipe: what was written and not read yet
-	Capacity  int        // of a pipe
-	Locks     []Lock     // that are held through it
-	Sock      *Sock      // of a socket
-	Content   *Content   // of memory, or of a file that was removed
+	Count     uint64       // of an eventfd
+	Semaphore bool         // an eventfd that counts down by ones
+	Mask      uint64       // of a signalfd
+	Clock     int          // of a timerfd
+	Settings  int          // flags that a timerfd was set with
+	Ticks     uint64       // how often a timerfd has ended and nobody has read it
+	Value     [2]int64     // when a timerfd ends next, in seconds and nanoseconds
+	Interval  [2]int64     // and how often
+	Watches   [][3]int64   // of an epoll set: number, events, data
+	Unread    []byte       // of a pipe: what was written and not read yet
+	Capacity  int          // of a pipe
+	Locks     []Lock       // that are held through it
+	Socket    *SocketState `json:"-"` // of a socket
+	Content   *Content     `json:"-"` // of memory, or of a file that was removed
 
 	semaphoreTold bool // the kernel says whether an eventfd is one
 }
@@ -70,12 +70,12 @@ func parseDescriptor(number int, target, info string) (Descriptor, error) {
 	if _, rest, ok := strings.Cut(target, ":["); ok && (d.Kind == Pipe || d.Kind == Socket) {
 		var err error
 		if d.Inode, err = strconv.ParseUint(strings.TrimSuffix(rest, "]"), 10, 64); err != nil {
-			return d, fmt.Errorf("twin: a descriptor is %.80q", target)
+			return d, fmt.Errorf("checkpoint: a descriptor is %.80q", target)
 		}
 	}
 	for line := range strings.SplitSeq(info, "\n") {
 		if err := d.parseLine(line); err != nil {
-			return d, fmt.Errorf("twin: descriptor %d has %.80q", number, line)
+			return d, fmt.Errorf("checkpoint: descriptor %d has %.80q", number, line)
 		}
 	}
 	return d, nil
@@ -178,7 +178,7 @@ type Lock struct {
 	// Owner is FLOCK, OFDLCK, POSIX or what else the kernel calls it.
 	Owner string
 	Write bool
-	// Start and End are the first and last byte; End is -1 for all that follow.
+	// StartScript and End are the first and last byte; End is -1 for all that follow.
 	Start, End int64
 }
 

@@ -16,7 +16,7 @@ import (
 type Batch struct {
 	contents []*Content
 	paths    []opening
-	sockets  []*Sock
+	sockets  []*SocketState
 	copies   []transfer
 }
 
@@ -34,7 +34,7 @@ func (b *Batch) AddPath(path string, flags int) {
 }
 
 // AddSocket has a socket made. What it is connected to must be added too.
-func (b *Batch) AddSocket(s *Sock) { b.sockets = append(b.sockets, s) }
+func (b *Batch) AddSocket(s *SocketState) { b.sockets = append(b.sockets, s) }
 
 // Empty says that there is nothing to make.
 func (b *Batch) Empty() bool { return len(b.contents)+len(b.paths)+len(b.sockets) == 0 }
@@ -84,7 +84,7 @@ func (b *Batch) Write(s *spawn.Script, inputs int) (*Made, error) {
 		made: &Made{Contents: map[*Content]int{}, Sockets: map[uint64]int{}}}
 	for i, c := range b.contents {
 		w.made.Contents[c] = w.next()
-		b.copies = append(b.copies, c.remake(s, uintptr(inputs+i), w.at(w.made.Contents[c]))...)
+		b.copies = append(b.copies, c.recreate(s, uintptr(inputs+i), w.at(w.made.Contents[c]))...)
 	}
 	for _, p := range b.paths {
 		s.Call(unix.SYS_OPENAT, here, s.String(p.path), uintptr(p.flags|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK), 0)
@@ -120,13 +120,13 @@ func (w *batchWriter) at(made int) uintptr { return uintptr(w.first + made) }
 
 // sockets appends the making of all: first those that others connect to.
 func (w *batchWriter) sockets() error {
-	byInode := map[uint64]*Sock{}
+	byInode := map[uint64]*SocketState{}
 	for _, s := range w.batch.sockets {
 		byInode[s.Inode] = s
 	}
 	for _, s := range w.batch.sockets {
 		if s.Peer == 0 && !s.Orphan {
-			w.alone(s)
+			w.standalone(s)
 		}
 	}
 	for _, s := range w.batch.sockets {
@@ -145,10 +145,10 @@ func (w *batchWriter) sockets() error {
 	return nil
 }
 
-func (w *batchWriter) of(s *Sock) uintptr { return w.at(w.made.Sockets[s.Inode]) }
+func (w *batchWriter) of(s *SocketState) uintptr { return w.at(w.made.Sockets[s.Inode]) }
 
-// alone makes a socket that is not connected to another of the cell.
-func (w *batchWriter) alone(s *Sock) {
+// standalone makes a socket that is not connected to another of the cell.
+func (w *batchWriter) standalone(s *SocketState) {
 	w.Call(unix.SYS_SOCKET, uintptr(s.Family), uintptr(s.Type|unix.SOCK_CLOEXEC), uintptr(s.Protocol))
 	w.made.Sockets[s.Inode] = w.next()
 	w.options(s)
@@ -172,7 +172,7 @@ func (w *batchWriter) alone(s *Sock) {
 }
 
 // Bound says that the socket has an address of its own.
-func (s *Sock) Bound() bool {
+func (s *SocketState) Bound() bool {
 	if s.Family == unix.AF_UNIX {
 		return named(s.local)
 	}
@@ -185,7 +185,7 @@ func (w *batchWriter) address(raw []byte) (at, size uintptr) {
 	return address, uintptr(len(raw))
 }
 
-func (w *batchWriter) options(s *Sock) {
+func (w *batchWriter) options(s *SocketState) {
 	for _, o := range s.options {
 		value, mem := w.Bytes(len(o.value))
 		copy(mem, o.value)
@@ -195,12 +195,12 @@ func (w *batchWriter) options(s *Sock) {
 
 // connected makes two sockets that are connected to each other, with what each
 // has not read yet. peer is nil if that one is closed.
-func (w *batchWriter) connected(s, peer *Sock) error {
+func (w *batchWriter) connected(s, peer *SocketState) error {
 	if peer != nil && peer.Peer != s.Inode {
 		return w.toNamed(s, peer)
 	}
 	if peer == nil {
-		peer = &Sock{Inode: ^s.Inode, Family: s.Family, Type: s.Type}
+		peer = &SocketState{Inode: ^s.Inode, Family: s.Family, Type: s.Type}
 	}
 	server, client := s, peer
 	if named(peer.local) {
@@ -208,7 +208,7 @@ func (w *batchWriter) connected(s, peer *Sock) error {
 	}
 	switch {
 	case named(client.local):
-		return fmt.Errorf("twin: both ends of a connection have names")
+		return fmt.Errorf("checkpoint: both ends of a connection have names")
 	case !named(server.local):
 		pair, _ := w.Bytes(8)
 		w.Call(unix.SYS_SOCKETPAIR, uintptr(s.Family), uintptr(s.Type|unix.SOCK_CLOEXEC), 0, pair)
@@ -226,7 +226,7 @@ func (w *batchWriter) connected(s, peer *Sock) error {
 }
 
 // accept connects a socket to one that listens under the server's name.
-func (w *batchWriter) accept(server, client *Sock) error {
+func (w *batchWriter) accept(server, client *SocketState) error {
 	for _, listener := range w.batch.sockets {
 		if !listener.Listens || string(listener.local) != string(server.local) {
 			continue
@@ -239,24 +239,24 @@ func (w *batchWriter) accept(server, client *Sock) error {
 		w.made.Sockets[server.Inode] = w.next()
 		return nil
 	}
-	return fmt.Errorf("twin: nobody listens any more under the name of a connection")
+	return fmt.Errorf("checkpoint: nobody listens any more under the name of a connection")
 }
 
 // toNamed makes a socket for datagrams that another does not answer.
-func (w *batchWriter) toNamed(s, peer *Sock) error {
+func (w *batchWriter) toNamed(s, peer *SocketState) error {
 	if s.Type != unix.SOCK_DGRAM || !named(peer.local) || len(s.queue) > 0 {
-		return fmt.Errorf("twin: a socket is connected to one that has no name")
+		return fmt.Errorf("checkpoint: a socket is connected to one that has no name")
 	}
 	single := *s
 	single.Peer = 0
-	w.alone(&single)
+	w.standalone(&single)
 	address, size := w.address(peer.local)
 	w.Call(unix.SYS_CONNECT, w.of(s), address, size)
 	return nil
 }
 
 // fill sends what a socket has not read yet by its peer.
-func (w *batchWriter) fill(s, by *Sock) {
+func (w *batchWriter) fill(s, by *SocketState) {
 	for _, message := range s.queue {
 		data, mem := w.Bytes(len(message))
 		copy(mem, message)

@@ -38,7 +38,7 @@ var shmDevice = sync.OnceValues(func() (uint64, error) {
 // content keeps what is in the file that a link of /proc leads to, which the
 // process knows by a name. One that was removed, but still has another name, is
 // refused, and so is what is no plain file.
-func (k *Kept) content(p *Paused, link, name string) (*Content, error) {
+func (k *SharedObjects) content(p *Tracee, link, name string) (*Content, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(link, &stat); err != nil {
 		return nil, os.NewSyscallError("stat", err)
@@ -54,13 +54,13 @@ func (k *Kept) content(p *Paused, link, name string) (*Content, error) {
 	c := &Content{id: id, size: stat.Size, mode: stat.Mode & 0o7777}
 	switch clean := strings.TrimSuffix(name, removedMark); {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("holds %s, which was removed and is no plain file", name), false)
+		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("holds %s, which was removed and is no plain file", name), false)
 	case stat.Dev == shm && strings.HasPrefix(clean, "/SYSV"):
-		return nil, refuse(p.Inside, p.Name, "has shared memory of System V (shmget)", false)
+		return nil, refuse(p.NSPid, p.Name, "has shared memory of System V (shmget)", false)
 	case stat.Dev == shm:
 		c.Memory, c.Name = true, strings.TrimPrefix(strings.TrimPrefix(clean, "/"), "memfd:")
 	case stat.Nlink != 0:
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("holds %s, which was removed under this name and has another", name), false)
+		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("holds %s, which was removed under this name and has another", name), false)
 	default:
 		c.Dir = clean[:max(strings.LastIndexByte(clean, '/'), 1)]
 	}
@@ -72,7 +72,7 @@ func (k *Kept) content(p *Paused, link, name string) (*Content, error) {
 }
 
 // copy copies what is in the file, but for its holes.
-func (k *Kept) copy(p *Paused, c *Content, link, name string) error {
+func (k *SharedObjects) copy(p *Tracee, c *Content, link, name string) error {
 	old, err := os.OpenFile(link, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (k *Kept) copy(p *Paused, c *Content, link, name string) error {
 		return os.NewSyscallError("fstatfs", err)
 	}
 	if fs.Type == unix.HUGETLBFS_MAGIC {
-		return refuse(p.Inside, p.Name, fmt.Sprintf("uses huge pages of hugetlbfs (%s)", name), false)
+		return refuse(p.NSPid, p.Name, fmt.Sprintf("uses huge pages of hugetlbfs (%s)", name), false)
 	}
 	if c.Memory {
 		if c.seals, err = unix.FcntlInt(old.Fd(), unix.F_GET_SEALS, 0); err != nil {
@@ -97,7 +97,7 @@ func (k *Kept) copy(p *Paused, c *Content, link, name string) error {
 		k.bytes += int64(r.end - r.start)
 	}
 	if k.bytes > maxContent {
-		return refuse(p.Inside, p.Name, fmt.Sprintf("holds more than %d MiB in files without a name (%s)", maxContent>>20, name), false)
+		return refuse(p.NSPid, p.Name, fmt.Sprintf("holds more than %d MiB in files without a name (%s)", maxContent>>20, name), false)
 	}
 	fd, err := unix.MemfdCreate("fork", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -148,7 +148,7 @@ func copyRuns(to, from *os.File, runs []run, size int64) error {
 				return os.NewSyscallError("sendfile", err)
 			}
 			if n == 0 {
-				return fmt.Errorf("twin: a file ended at %d, before %d", offset, r.end)
+				return fmt.Errorf("checkpoint: a file ended at %d, before %d", offset, r.end)
 			}
 		}
 	}
@@ -171,8 +171,8 @@ func (c *Content) pieces() (n int) {
 	return n
 }
 
-// makeNameless appends the making of a file without a name in the directory.
-func (c *Content) makeNameless(s *spawn.Script) {
+// createUnlinked appends the making of a file without a name in the directory.
+func (c *Content) createUnlinked(s *spawn.Script) {
 	if features.OverlayTmpfile() {
 		s.Call(unix.SYS_OPENAT, here, s.String(c.Dir), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		return
@@ -188,13 +188,13 @@ func (c *Content) makeNameless(s *spawn.Script) {
 	s.Call(unix.SYS_UTIMENSAT, here, s.String(c.Dir), stat+timesOfStat, 0).MayFail()
 }
 
-// remake appends the making of a file with the same content, as descriptor at,
+// recreate appends the making of a file with the same content, as descriptor at,
 // from the copy, which is descriptor from. It gives the steps that copy.
-func (c *Content) remake(s *spawn.Script, from, at uintptr) (copies []transfer) {
+func (c *Content) recreate(s *spawn.Script, from, at uintptr) (copies []transfer) {
 	if c.Memory {
 		s.Call(unix.SYS_MEMFD_CREATE, s.String(c.Name), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	} else {
-		c.makeNameless(s)
+		c.createUnlinked(s)
 	}
 	s.Call(unix.SYS_FTRUNCATE, at, uintptr(c.size))
 	position := uint64(0)

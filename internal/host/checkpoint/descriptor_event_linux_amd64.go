@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepEvent finds out whether an eventfd is a semaphore. Kernels before 6.5 do not
+// readEvent finds out whether an eventfd is a semaphore. Kernels before 6.5 do not
 // tell, so it is tried there, which nobody can see: everything that could look is
 // paused, and the count is put back.
-func (p *Paused) keepEvent(d *Descriptor) error {
+func (p *Tracee) readEvent(d *Descriptor) error {
 	if d.semaphoreTold {
 		return nil
 	}
@@ -43,7 +43,7 @@ func trySemaphore(fd int, count uint64) (semaphore bool, err error) {
 		return false, err
 	}
 	if semaphore = got == 1; !semaphore && got != count+added {
-		return false, fmt.Errorf("twin: an eventfd gave %d of %d", got, count+added)
+		return false, fmt.Errorf("checkpoint: an eventfd gave %d of %d", got, count+added)
 	}
 	// What is left in it now, and what was: a semaphore counts down by ones.
 	left := count + added - got
@@ -74,7 +74,7 @@ func addEvent(fd int, count uint64) error {
 	return os.NewSyscallError("write", err)
 }
 
-func (d Descriptor) remakeEvent() (int, error) {
+func (d Descriptor) recreateEvent() (int, error) {
 	flags := d.Flags&unix.O_NONBLOCK | unix.EFD_CLOEXEC
 	if d.Semaphore {
 		flags |= unix.EFD_SEMAPHORE

@@ -15,7 +15,7 @@ func TestTrySemaphore(t *testing.T) {
 			for _, nonblock := range []int{0, unix.EFD_NONBLOCK} {
 				t.Run(fmt.Sprint(semaphore, " ", count, " ", nonblock), func(t *testing.T) {
 					d := Descriptor{Kind: Event, Semaphore: semaphore, Count: count, Flags: nonblock}
-					f, err := d.Remake()
+					f, err := d.Recreate()
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -24,7 +24,7 @@ func TestTrySemaphore(t *testing.T) {
 					if err != nil || got != semaphore {
 						t.Errorf("a semaphore: %v, %v", got, err)
 					}
-					after := (&Paused{PID: unix.Getpid()})
+					after := (&Tracee{PID: unix.Getpid()})
 					seen, err := after.descriptor(int(f.Fd()))
 					if err != nil || seen.Count != count {
 						t.Errorf("the count is %d, %v", seen.Count, err)

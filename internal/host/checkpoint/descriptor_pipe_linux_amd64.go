@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepPipe keeps how large a pipe is and, by an end for reading, what is in it.
-func (p *Paused) keepPipe(d *Descriptor) error {
+// readPipe keeps how large a pipe is and, by an end for reading, what is in it.
+func (p *Tracee) readPipe(d *Descriptor) error {
 	fd, err := p.borrow(d.Number)
 	if err != nil {
 		return err
@@ -25,13 +25,13 @@ func (p *Paused) keepPipe(d *Descriptor) error {
 }
 
 // peekPipe reads what is in a pipe and leaves it there.
-func (p *Paused) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
+func (p *Tracee) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
 	n, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
 	if err != nil || n == 0 {
 		return nil, err
 	}
 	if d.Flags&unix.O_DIRECT != 0 {
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("has packets in the pipe of descriptor %d", d.Number), true)
+		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("has packets in the pipe of descriptor %d", d.Number), true)
 	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -45,7 +45,7 @@ func (p *Paused) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
 		return nil, os.NewSyscallError("tee", err)
 	}
 	if copied != int64(n) {
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("has a pipe of which only %d of %d bytes can be copied", copied, n), true)
+		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("has a pipe of which only %d of %d bytes can be copied", copied, n), true)
 	}
 	content := make([]byte, n)
 	for read := 0; read < n; {

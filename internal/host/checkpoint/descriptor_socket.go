@@ -1,7 +1,7 @@
 package checkpoint
 
-// Sock is what a socket was.
-type Sock struct {
+// Socket is what a socket was.
+type SocketState struct {
 	Family, Type, Protocol int
 	Inode                  uint64
 	// Peer is the inode of the unix socket that it is connected to. That one may

@@ -15,7 +15,7 @@ import (
 )
 
 // Path is the path that the socket is bound to, or empty.
-func (s *Sock) Path() string {
+func (s *SocketState) Path() string {
 	if s.Family != unix.AF_UNIX || len(s.local) < 3 || s.local[2] == 0 {
 		return ""
 	}
@@ -76,14 +76,14 @@ func (o option) zero() bool {
 	return true
 }
 
-// keepSocket reads everything of a socket that a new one is to have.
-func (p *Paused) keepSocket(k *Kept, d *Descriptor) error {
+// readSocket reads everything of a socket that a new one is to have.
+func (p *Tracee) readSocket(k *SharedObjects, d *Descriptor) error {
 	fd, err := p.borrow(d.Number)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	s := &Sock{Inode: d.Inode}
+	s := &SocketState{Inode: d.Inode}
 	for name, to := range map[int]*int{unix.SO_DOMAIN: &s.Family, unix.SO_TYPE: &s.Type, unix.SO_PROTOCOL: &s.Protocol} {
 		if *to, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, name); err != nil {
 			return os.NewSyscallError("getsockopt", err)
@@ -95,18 +95,18 @@ func (p *Paused) keepSocket(k *Kept, d *Descriptor) error {
 	}
 	switch s.Family {
 	case unix.AF_UNIX:
-		err = p.keepUnix(k, s, fd, d.Number)
+		err = p.readUnix(k, s, fd, d.Number)
 	case unix.AF_INET, unix.AF_INET6:
-		err = p.keepInet(s, fd, d.Number)
+		err = p.readInet(s, fd, d.Number)
 	default:
 		err = p.refuseSocket(d.Number, "of another family than unix and inet", false)
 	}
-	d.Sock = s
+	d.Socket = s
 	return err
 }
 
-func (p *Paused) refuseSocket(number int, what string, retry bool) error {
-	return refuse(p.Inside, p.Name, fmt.Sprintf("has descriptor %d open on a socket %s", number, what), retry)
+func (p *Tracee) refuseSocket(number int, what string, retry bool) error {
+	return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on a socket %s", number, what), retry)
 }
 
 func address(fd int, call uintptr) []byte {
@@ -120,7 +120,7 @@ func address(fd int, call uintptr) []byte {
 }
 
 // readOptions reads those that are not zero.
-func (s *Sock) readOptions(p *Paused, fd, number int) error {
+func (s *SocketState) readOptions(p *Tracee, fd, number int) error {
 	if n, err := getOption(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, nil); err == nil && n > 0 { // SO_GET_FILTER
 		return p.refuseSocket(number, "with a packet filter", false)
 	}
@@ -181,12 +181,12 @@ func getOption(fd, level, name int, value []byte) (int, error) {
 	return int(size), nil
 }
 
-// keepInet keeps a socket of the internet. Connections are those of two ends, one
+// readInet keeps a socket of the internet. Connections are those of two ends, one
 // of which would not be forked.
-func (p *Paused) keepInet(s *Sock, fd, number int) error {
+func (p *Tracee) readInet(s *SocketState, fd, number int) error {
 	switch s.Type {
 	case unix.SOCK_STREAM:
-		return p.keepTCP(s, fd, number)
+		return p.readTCP(s, fd, number)
 	case unix.SOCK_DGRAM:
 		if n, err := unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil || n > 0 {
 			return p.refuseSocket(number, "with datagrams that were not received yet", true)
@@ -196,7 +196,7 @@ func (p *Paused) keepInet(s *Sock, fd, number int) error {
 	return p.refuseSocket(number, "that sees raw packets", false)
 }
 
-func (p *Paused) keepTCP(s *Sock, fd, number int) error {
+func (p *Tracee) readTCP(s *SocketState, fd, number int) error {
 	if s.Protocol != unix.IPPROTO_TCP {
 		return p.refuseSocket(number, "of another protocol than TCP", false)
 	}
@@ -222,7 +222,7 @@ func (p *Paused) keepTCP(s *Sock, fd, number int) error {
 }
 
 // checkMulticast refuses memberships in groups, which do not say whose they are.
-func (p *Paused) checkMulticast(number int) error {
+func (p *Tracee) checkMulticast(number int) error {
 	for name, joined := range map[string]func(string) bool{"igmp": joinedGroups, "igmp6": joinedGroups6} {
 		text, err := readProc(fmt.Sprintf("/proc/%d/net/%s", p.PID, name))
 		if errors.Is(err, os.ErrNotExist) {
@@ -238,8 +238,8 @@ func (p *Paused) checkMulticast(number int) error {
 	return nil
 }
 
-// keepUnix keeps a unix socket, with what it has not read yet.
-func (p *Paused) keepUnix(k *Kept, s *Sock, fd, number int) (err error) {
+// readUnix keeps a unix socket, with what it has not read yet.
+func (p *Tracee) readUnix(k *SharedObjects, s *SocketState, fd, number int) (err error) {
 	if k.unix == nil {
 		if k.unix, err = unixSockets(p.PID); err != nil {
 			return err
@@ -249,7 +249,7 @@ func (p *Paused) keepUnix(k *Kept, s *Sock, fd, number int) (err error) {
 	if !ok {
 		return p.refuseSocket(number, "that is not of the cell's own network", false)
 	}
-	if err := p.keepSocketFile(s, known, number); err != nil {
+	if err := p.readSocketFile(s, known, number); err != nil {
 		return err
 	}
 	const listens = 10 // TCP_LISTEN
@@ -275,9 +275,9 @@ func (p *Paused) keepUnix(k *Kept, s *Sock, fd, number int) (err error) {
 	return nil
 }
 
-// keepSocketFile keeps how the file may be used that a socket is bound to. That it
+// readSocketFile keeps how the file may be used that a socket is bound to. That it
 // is still there must be certain: by its name alone it is found again.
-func (p *Paused) keepSocketFile(s *Sock, known unixSocket, number int) error {
+func (p *Tracee) readSocketFile(s *SocketState, known unixSocket, number int) error {
 	name := s.Path()
 	if name == "" || known.hasPeer && s.Type != unix.SOCK_DGRAM { // an accepted one has the name of another
 		return nil
@@ -311,7 +311,7 @@ func (p *Paused) keepSocketFile(s *Sock, known unixSocket, number int) error {
 }
 
 // peekSocket reads what is in a unix socket and leaves it there.
-func (p *Paused) peekSocket(s *Sock, fd, number int) (queue [][]byte, err error) {
+func (p *Tracee) peekSocket(s *SocketState, fd, number int) (queue [][]byte, err error) {
 	before, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEEK_OFF)
 	if err == nil {
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEEK_OFF, 0)

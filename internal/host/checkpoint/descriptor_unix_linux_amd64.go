@@ -93,7 +93,7 @@ func diagSocket(pid int) (fd int, err error) {
 // among them.
 func parseUnixSockets(data []byte, found map[uint64]unixSocket) (done bool, err error) {
 	const headerSize = 16
-	bad := errors.New("twin: an answer about sockets cannot be read")
+	bad := errors.New("checkpoint: an answer about sockets cannot be read")
 	for len(data) >= headerSize {
 		size := int(binary.NativeEndian.Uint32(data))
 		if size < headerSize || size > len(data) {
@@ -107,7 +107,7 @@ func parseUnixSockets(data []byte, found map[uint64]unixSocket) (done bool, err 
 			if len(body) < 4 {
 				return false, bad
 			}
-			return false, fmt.Errorf("twin: ask about sockets: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
+			return false, fmt.Errorf("checkpoint: ask about sockets: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
 		case diagByFamily:
 			if len(body) < diagHead || len(found) == maxUnixSocket {
 				return false, bad

@@ -20,13 +20,13 @@ const maxDescriptors = 4096
 
 // Descriptors reads those of the process, in the order of their numbers, and
 // keeps what they stand for.
-func (p *Paused) Descriptors(k *Kept) ([]Descriptor, error) {
+func (p *Tracee) Descriptors(k *SharedObjects) ([]Descriptor, error) {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
 	if err != nil {
 		return nil, err
 	}
 	if len(entries) > maxDescriptors {
-		return nil, refuse(p.Inside, p.Name, fmt.Sprintf("has %d descriptors open", len(entries)), false)
+		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("has %d descriptors open", len(entries)), false)
 	}
 	var list []Descriptor
 	for _, entry := range entries {
@@ -39,7 +39,7 @@ func (p *Paused) Descriptors(k *Kept) ([]Descriptor, error) {
 			err = k.identify(p.PID, &d)
 		}
 		if err == nil {
-			err = p.keep(k, &d)
+			err = p.readObject(k, &d)
 		}
 		if err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func (p *Paused) Descriptors(k *Kept) ([]Descriptor, error) {
 	return list, nil
 }
 
-func (p *Paused) descriptor(number int) (Descriptor, error) {
+func (p *Tracee) descriptor(number int) (Descriptor, error) {
 	target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.PID, number))
 	if err != nil {
 		return Descriptor{}, err
@@ -63,7 +63,7 @@ func (p *Paused) descriptor(number int) (Descriptor, error) {
 }
 
 // get gives the open file itself.
-func (p *Paused) get(number int) (*os.File, error) {
+func (p *Tracee) get(number int) (*os.File, error) {
 	fd, err := p.borrow(number)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (p *Paused) get(number int) (*os.File, error) {
 
 // borrow gives the open file itself, to look at: it is the process's, too. So it
 // is no os.File, which could change how it waits.
-func (p *Paused) borrow(number int) (fd int, err error) {
+func (p *Tracee) borrow(number int) (fd int, err error) {
 	if p.pidfd == nil {
 		pidfd, err := unix.PidfdOpen(p.PID, 0)
 		if err != nil {
@@ -87,40 +87,40 @@ func (p *Paused) borrow(number int) (fd int, err error) {
 	return fd, nil
 }
 
-// keep keeps what is in a descriptor's object, for the copies that will be made.
-func (p *Paused) keep(k *Kept, d *Descriptor) (err error) {
+// readObject keeps what is in a descriptor's object, for the copies that will be made.
+func (p *Tracee) readObject(k *SharedObjects, d *Descriptor) (err error) {
 	for _, l := range d.Locks {
 		if !slices.Contains([]string{lockFile, lockOpen, lockProcess}, l.Owner) {
-			return refuse(p.Inside, p.Name, fmt.Sprintf("holds a lease by descriptor %d (%s)", d.Number, l.Owner), false)
+			return refuse(p.NSPid, p.Name, fmt.Sprintf("holds a lease by descriptor %d (%s)", d.Number, l.Owner), false)
 		}
 	}
 	if d.Flags&unix.O_ASYNC != 0 {
-		return refuse(p.Inside, p.Name, fmt.Sprintf("has signals sent for descriptor %d (O_ASYNC)", d.Number), false)
+		return refuse(p.NSPid, p.Name, fmt.Sprintf("has signals sent for descriptor %d (O_ASYNC)", d.Number), false)
 	}
 	switch d.Kind {
 	case File:
-		err = p.keepFile(d)
+		err = p.readFile(d)
 	case Pipe:
-		err = p.keepPipe(d)
+		err = p.readPipe(d)
 	case Event:
-		err = p.keepEvent(d)
+		err = p.readEvent(d)
 	case Poll:
 		err = k.claim(p, d)
 	case Socket:
-		err = p.keepSocket(k, d)
+		err = p.readSocket(k, d)
 	case Deleted:
-		err = p.keepRemoved(k, d)
+		err = p.readRemoved(k, d)
 	case Memory:
 		d.Content, err = k.content(p, p.link(d.Number), d.Target)
 	}
 	var refused *sandbox.Error
 	if err != nil && !errors.As(err, &refused) {
-		err = fmt.Errorf("twin: descriptor %d of process %d, a %s: %w", d.Number, p.Inside, d.Kind, err)
+		err = fmt.Errorf("checkpoint: descriptor %d of process %d, a %s: %w", d.Number, p.NSPid, d.Kind, err)
 	}
 	return err
 }
 
-func (p *Paused) link(number int) string { return fmt.Sprintf("/proc/%d/fd/%d", p.PID, number) }
+func (p *Tracee) link(number int) string { return fmt.Sprintf("/proc/%d/fd/%d", p.PID, number) }
 
 // messageQueues is the file system of mq_open.
 const messageQueues = 0x19800202 // MQUEUE_MAGIC
@@ -129,9 +129,9 @@ const messageQueues = 0x19800202 // MQUEUE_MAGIC
 var kernelFiles = []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
 	unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC}
 
-// keepFile tells what this program may open in a process's stead from what it
+// readFile tells what this program may open in a process's stead from what it
 // must not: its own rights would stay with the open file.
-func (p *Paused) keepFile(d *Descriptor) error {
+func (p *Tracee) readFile(d *Descriptor) error {
 	var stat unix.Stat_t
 	if err := unix.Stat(p.link(d.Number), &stat); err != nil {
 		return os.NewSyscallError("stat", err)
@@ -142,11 +142,11 @@ func (p *Paused) keepFile(d *Descriptor) error {
 	}
 	switch kind := stat.Mode & unix.S_IFMT; {
 	case fs.Type == messageQueues:
-		return refuse(p.Inside, p.Name, fmt.Sprintf("has descriptor %d open on a message queue (mq_open)", d.Number), false)
+		return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on a message queue (mq_open)", d.Number), false)
 	case fs.Type == unix.PROC_SUPER_MAGIC && aboutProcess(d.Target):
-		return refuse(p.Inside, p.Name, fmt.Sprintf("has descriptor %d open on %s, which tells of a process", d.Number, d.Target), false)
+		return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on %s, which tells of a process", d.Number, d.Target), false)
 	case kind == unix.S_IFIFO:
-		return refuse(p.Inside, p.Name, fmt.Sprintf("has descriptor %d open on a named pipe, %s", d.Number, d.Target), false)
+		return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on a named pipe, %s", d.Number, d.Target), false)
 	case kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK && d.Flags&unix.O_PATH == 0,
 		slices.Contains(kernelFiles, fs.Type):
 		d.Kind = Virtual
@@ -154,18 +154,18 @@ func (p *Paused) keepFile(d *Descriptor) error {
 	return nil
 }
 
-// keepRemoved keeps a file that was removed, unless it only has a name like one.
-func (p *Paused) keepRemoved(k *Kept, d *Descriptor) (err error) {
+// readRemoved keeps a file that was removed, unless it only has a name like one.
+func (p *Tracee) readRemoved(k *SharedObjects, d *Descriptor) (err error) {
 	if p.isAt(d.Target, p.link(d.Number)) {
 		d.Kind = File
-		return p.keepFile(d)
+		return p.readFile(d)
 	}
 	d.Content, err = k.content(p, p.link(d.Number), d.Target)
 	return err
 }
 
 // isAt says whether a path of the process leads to what a link of /proc does.
-func (p *Paused) isAt(path, link string) bool {
+func (p *Tracee) isAt(path, link string) bool {
 	var there unix.Stat_t
 	if unix.Stat(link, &there) != nil {
 		return false
@@ -184,17 +184,17 @@ func (p *Paused) isAt(path, link string) bool {
 	return unix.Fstat(int(entry.Fd()), &found) == nil && found.Ino == there.Ino && found.Dev == there.Dev
 }
 
-// Remake makes an object like the one that a descriptor of an anonymous kind
+// Recreate makes an object like the one that a descriptor of an anonymous kind
 // stands for, in the state that it was in.
-func (d Descriptor) Remake() (*os.File, error) {
+func (d Descriptor) Recreate() (*os.File, error) {
 	fd, err := -1, error(nil)
 	switch d.Kind {
 	case Event:
-		fd, err = d.remakeEvent()
+		fd, err = d.recreateEvent()
 	case Poll:
 		fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	case Timer:
-		fd, err = d.remakeTimer()
+		fd, err = d.recreateTimer()
 	case Signals:
 		mask := unix.Sigset_t{Val: [16]uint64{d.Mask}}
 		fd, err = unix.Signalfd(-1, &mask, d.Flags&unix.O_NONBLOCK|unix.SFD_CLOEXEC)
@@ -205,12 +205,12 @@ func (d Descriptor) Remake() (*os.File, error) {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
-		return nil, fmt.Errorf("twin: make a %s: %w", d.Kind, err)
+		return nil, fmt.Errorf("checkpoint: make a %s: %w", d.Kind, err)
 	}
 	return os.NewFile(uintptr(fd), d.Target), nil
 }
 
-func (d Descriptor) remakeTimer() (int, error) {
+func (d Descriptor) recreateTimer() (int, error) {
 	fd, err := unix.TimerfdCreate(d.Clock, d.Flags&unix.O_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return fd, err
@@ -256,7 +256,7 @@ type Place struct {
 }
 
 // Place reads it. Ids are the host's.
-func (p *Paused) Place() (place Place, err error) {
+func (p *Tracee) Place() (place Place, err error) {
 	for name, to := range map[string]*string{"cwd": &place.Dir, "root": &place.Root, "exe": &place.Program} {
 		if *to, err = os.Readlink(fmt.Sprintf("/proc/%d/%s", p.PID, name)); err != nil {
 			return place, err
@@ -272,7 +272,7 @@ func (p *Paused) Place() (place Place, err error) {
 	}
 	// The real, effective and saved ones, and that for files.
 	if len(slices.Compact(uids)) != 1 || len(slices.Compact(gids)) != 1 {
-		return place, refuse(p.Inside, p.Name, "has several user or group ids at once", false)
+		return place, refuse(p.NSPid, p.Name, "has several user or group ids at once", false)
 	}
 	place.UID, place.GID = uids[0], gids[0]
 	if place.Groups, err = p.status.ids("Groups"); err != nil {

@@ -27,11 +27,11 @@ func ThisMachine() (m Machine, err error) {
 }
 
 func kernelDigest() (string, error) {
-	areas, err := readOwnAreas(os.Getpid())
+	areas, err := readMaps(os.Getpid())
 	if err != nil {
 		return "", err
 	}
-	self := &Paused{PID: os.Getpid()}
+	self := &Tracee{PID: os.Getpid()}
 	for _, a := range areas {
 		if a.Name != "[vdso]" {
 			continue
@@ -43,5 +43,5 @@ func kernelDigest() (string, error) {
 		sum := sha256.Sum256(code)
 		return hex.EncodeToString(sum[:]), nil
 	}
-	return "", errors.New("twin: this kernel gives processes no pages of its own")
+	return "", errors.New("checkpoint: this kernel gives processes no pages of its own")
 }

@@ -44,7 +44,7 @@ func eachEntry(pagemap *os.File, within run, give func(page run, bits uint64)) e
 
 // readPages is findPages for kernels before 6.7. If all pages were marked as
 // unwritten before, was is not nil.
-func readPages(pagemap *os.File, areas []Area, was *foundPages) (p foundPages, err error) {
+func readPages(pagemap *os.File, areas []VMA, was *foundPages) (p foundPages, err error) {
 	for _, a := range areas {
 		if a.Shared {
 			continue
@@ -79,12 +79,12 @@ func readTouched(pagemap *os.File, pid int) (written, read []run, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	areas, err := parseAreas(f)
+	areas, err := parseMaps(f)
 	for _, a := range areas {
 		if err != nil {
 			break
 		}
-		if special(a) {
+		if kernelVMA(a) {
 			continue
 		}
 		err = eachEntry(pagemap, run{a.Start, a.End}, func(page run, bits uint64) {

@@ -69,14 +69,14 @@ func awaitStopped(t *testing.T, pid int) {
 	}
 }
 
-func mapsOf(t *testing.T, pid int) ([]Area, *os.File) {
+func mapsOf(t *testing.T, pid int) ([]VMA, *os.File) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer maps.Close()
-	areas, err := parseAreas(maps)
+	areas, err := parseMaps(maps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestSoftDirty(t *testing.T) {
 	}
 	start := uint64(uintptr(unsafe.Pointer(&memory[0])))
 	at := func(i uint64) run { return run{start + i*pageSize, start + (i+1)*pageSize} }
-	area := []Area{{Start: start, End: start + count*pageSize, Read: true, Write: true}}
+	area := []VMA{{Start: start, End: start + count*pageSize, Read: true, Write: true}}
 	pagemap, err := os.Open("/proc/self/pagemap")
 	if err != nil {
 		t.Fatal(err)

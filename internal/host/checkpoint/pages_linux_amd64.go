@@ -51,7 +51,7 @@ type foundPages struct {
 
 // findPages finds the pages of a process. was are those that were found before, if
 // a tracker has protected every page since; otherwise nil.
-func findPages(pid int, areas []Area, was *foundPages) (p foundPages, err error) {
+func findPages(pid int, areas []VMA, was *foundPages) (p foundPages, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
 	if err != nil {
 		return p, err
@@ -148,7 +148,7 @@ func near(list []run) (joined []run) {
 }
 
 // protectPages has a tracker notice the next write to every page of a process.
-func protectPages(pid int, areas []Area) error {
+func protectPages(pid int, areas []VMA) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
 	if err != nil {
 		return err
@@ -211,14 +211,14 @@ type stretch struct {
 // and those between. The kernel can tell pages of files from others only by a
 // look at what it knows of each page, which takes several times as long as all
 // the rest; in an anonymous area there are none.
-func stretches(areas []Area) (list []stretch) {
+func stretches(areas []VMA) (list []stretch) {
 	const large = 1 << 20
 	if len(areas) == 0 {
 		return nil
 	}
 	at := areas[0].Start
 	for _, a := range areas {
-		if a.file() || a.Shared || special(a) || a.Size() < large {
+		if a.file() || a.Shared || kernelVMA(a) || a.Size() < large {
 			continue
 		}
 		if at < a.Start {

@@ -9,7 +9,7 @@ import (
 
 func TestStretches(t *testing.T) {
 	const mib = 1 << 20
-	areas := []Area{
+	areas := []VMA{
 		{Start: 1 * mib, End: 2 * mib, Inode: 7},
 		{Start: 2 * mib, End: 4 * mib},               // large
 		{Start: 4 * mib, End: 4*mib + pageSize},      // small

@@ -85,9 +85,9 @@ func (c *cursor) within(r run) (list []run) {
 }
 
 // runsOf are the addresses of areas, but those of the kernel.
-func runsOf(areas []Area) (list []run) {
+func runsOf(areas []VMA) (list []run) {
 	for _, a := range areas {
-		if !special(a) {
+		if !kernelVMA(a) {
 			list = append(list, run{a.Start, a.End})
 		}
 	}
@@ -96,7 +96,7 @@ func runsOf(areas []Area) (list []run) {
 
 // kept finds which addresses show the same thing in two lists of areas: the same
 // place of the same file, or memory of the process's own.
-func kept(old, now []Area) []run {
+func kept(old, now []VMA) []run {
 	var list []run
 	for _, n := range now {
 		for len(old) > 0 && old[0].End <= n.Start {
@@ -114,9 +114,9 @@ func kept(old, now []Area) []run {
 	return list
 }
 
-func alike(a, b Area) bool {
+func alike(a, b VMA) bool {
 	switch {
-	case special(a) || special(b) || a.Shared || b.Shared || a.file() != b.file():
+	case kernelVMA(a) || kernelVMA(b) || a.Shared || b.Shared || a.file() != b.file():
 		return false
 	case a.file():
 		return a.Inode == b.Inode && a.Name == b.Name && a.Offset-a.Start == b.Offset-b.Start

@@ -47,23 +47,23 @@ func spread(list []run) (set [64]bool) {
 }
 
 func TestKept(t *testing.T) {
-	anon := func(start, end uint64) Area { return Area{Start: start, End: end, Write: true} }
-	file := func(start, end, offset uint64) Area {
-		return Area{Start: start, End: end, Offset: offset, Inode: 5, Name: "/lib"}
+	anon := func(start, end uint64) VMA { return VMA{Start: start, End: end, Write: true} }
+	file := func(start, end, offset uint64) VMA {
+		return VMA{Start: start, End: end, Offset: offset, Inode: 5, Name: "/lib"}
 	}
 	for _, c := range []struct {
 		name     string
-		old, now []Area
+		old, now []VMA
 		want     []run
 	}{
-		{"the same", []Area{anon(1, 5)}, []Area{anon(1, 5)}, []run{{1, 5}}},
-		{"grown", []Area{anon(1, 5)}, []Area{anon(1, 9)}, []run{{1, 5}}},
-		{"split by protection", []Area{anon(1, 9)}, []Area{anon(1, 4), {Start: 4, End: 9}}, []run{{1, 4}, {4, 9}}},
-		{"a file at another offset", []Area{file(1, 5, 0)}, []Area{file(1, 5, 4)}, nil},
-		{"part of a file", []Area{file(1, 9, 0)}, []Area{file(4, 6, 3)}, []run{{4, 6}}},
-		{"a file instead of memory", []Area{anon(1, 5)}, []Area{file(1, 5, 0)}, nil},
-		{"gone", []Area{anon(1, 5)}, []Area{anon(6, 9)}, nil},
-		{"shared", []Area{{Start: 1, End: 5, Shared: true}}, []Area{{Start: 1, End: 5, Shared: true}}, nil},
+		{"the same", []VMA{anon(1, 5)}, []VMA{anon(1, 5)}, []run{{1, 5}}},
+		{"grown", []VMA{anon(1, 5)}, []VMA{anon(1, 9)}, []run{{1, 5}}},
+		{"split by protection", []VMA{anon(1, 9)}, []VMA{anon(1, 4), {Start: 4, End: 9}}, []run{{1, 4}, {4, 9}}},
+		{"a file at another offset", []VMA{file(1, 5, 0)}, []VMA{file(1, 5, 4)}, nil},
+		{"part of a file", []VMA{file(1, 9, 0)}, []VMA{file(4, 6, 3)}, []run{{4, 6}}},
+		{"a file instead of memory", []VMA{anon(1, 5)}, []VMA{file(1, 5, 0)}, nil},
+		{"gone", []VMA{anon(1, 5)}, []VMA{anon(6, 9)}, nil},
+		{"shared", []VMA{{Start: 1, End: 5, Shared: true}}, []VMA{{Start: 1, End: 5, Shared: true}}, nil},
 	} {
 		if got := kept(c.old, c.now); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

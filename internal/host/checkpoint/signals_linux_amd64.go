@@ -77,14 +77,14 @@ func (s *State) pendingOf(t *thread, process bool, set uint64) ([]ptrace.SignalI
 // sendPending appends the sending of signals that waited, by those for whom they
 // are: to others the kernel lets nobody say that it was itself who sent them. All
 // are blocked until the process goes on as it was.
-func (b builder) sendPending(t *thread) {
-	process := uintptr(b.state.Inside)
+func (b memorySteps) sendPending(t *thread) {
+	process := uintptr(b.state.NSPid)
 	if t == b.state.threads[0] {
 		for _, info := range b.state.queued {
 			b.Call(unix.SYS_RT_SIGQUEUEINFO, process, uintptr(info.Number()), b.bytes(info[:]))
 		}
 	}
 	for _, info := range t.queued {
-		b.Call(unix.SYS_RT_TGSIGQUEUEINFO, process, uintptr(t.inside), uintptr(info.Number()), b.bytes(info[:]))
+		b.Call(unix.SYS_RT_TGSIGQUEUEINFO, process, uintptr(t.nspid), uintptr(info.Number()), b.bytes(info[:]))
 	}
 }

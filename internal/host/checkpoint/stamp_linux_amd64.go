@@ -12,8 +12,8 @@ type Stamp struct {
 	size, nanos int64 // nanos is when it was modified
 }
 
-// fileDocument is a file that processes have in their memory.
-type fileDocument struct {
+// fileImage is a file that processes have in their memory.
+type fileImage struct {
 	Name     text  `json:"name"`
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"` // in nanoseconds
@@ -22,7 +22,7 @@ type fileDocument struct {
 // Stamps tells of the files that a process has in its memory, which are in that
 // root. It must be stopped.
 func Stamps(pid int, root *inroot.Root, into map[string]Stamp) error {
-	areas, err := readOwnAreas(pid)
+	areas, err := readMaps(pid)
 	if err != nil {
 		return err
 	}
@@ -45,16 +45,16 @@ func stampOf(root *inroot.Root, name string) (Stamp, error) {
 		return Stamp{}, err
 	}
 	if !info.Mode.IsRegular() {
-		return Stamp{}, fmt.Errorf("twin: %.200q is no plain file", name)
+		return Stamp{}, fmt.Errorf("checkpoint: %.200q is no plain file", name)
 	}
 	return Stamp{info.Size, info.Modified.UnixNano()}, nil
 }
 
 // mappedFiles are the paths of what areas show, each once.
-func mappedFiles(areas []Area) (list []string) {
+func mappedFiles(areas []VMA) (list []string) {
 	seen := map[string]bool{}
 	for _, a := range areas {
-		if a.file() && !special(a) && !a.Shared && !seen[a.Name] {
+		if a.file() && !kernelVMA(a) && !a.Shared && !seen[a.Name] {
 			seen[a.Name] = true
 			list = append(list, a.Name)
 		}
@@ -63,8 +63,8 @@ func mappedFiles(areas []Area) (list []string) {
 }
 
 // stamp adds the files of a process to the document.
-func (d *Document) stamp(s *State, stamps map[string]Stamp) error {
-	for _, name := range mappedFiles(s.areas) {
+func (d *Image) stamp(s *State, stamps map[string]Stamp) error {
+	for _, name := range mappedFiles(s.vmas) {
 		stamp, ok := stamps[name]
 		if !ok {
 			return s.refuse(false, "maps %s, which is not to be found there", name)
@@ -74,7 +74,7 @@ func (d *Document) stamp(s *State, stamps map[string]Stamp) error {
 		}
 		if !d.stamped[name] {
 			d.stamped[name] = true
-			d.Files = append(d.Files, fileDocument{text(name), stamp.size, stamp.nanos})
+			d.Files = append(d.Files, fileImage{text(name), stamp.size, stamp.nanos})
 		}
 	}
 	return nil
@@ -82,13 +82,13 @@ func (d *Document) stamp(s *State, stamps map[string]Stamp) error {
 
 // checkFiles wants all files that processes have in their memory to be what they
 // were: half of a program is in memory, the other half is read when it is needed.
-func (d *Document) checkFiles(list []Process, root *inroot.Root) error {
+func (d *Image) checkFiles(list []Process, root *inroot.Root) error {
 	was := map[string]Stamp{}
 	for _, f := range d.Files {
 		was[string(f.Name)] = Stamp{f.Size, f.Modified}
 	}
 	for _, p := range list {
-		for _, name := range mappedFiles(p.State.areas) {
+		for _, name := range mappedFiles(p.State.vmas) {
 			before, ok := was[name]
 			if !ok {
 				return damaged("nothing is known of %.200q", name)

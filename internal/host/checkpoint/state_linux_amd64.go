@@ -19,17 +19,17 @@ const userEnd = 1<<47 - pageSize
 
 // State is everything that a paused process is, but its descriptors and files.
 type State struct {
-	*Paused
-	answers
+	*Tracee
+	parasiteResults
 	threads []*thread // also when the process has gone on
-	areas   []Area
+	vmas    []VMA
 	outline outline
-	shared  []Area // those that children map anew, apart from the others
-	private []run  // the areas whose pages children have too
-	same    bool   // all areas are those of the state before
+	shared  []VMA // those that children map anew, apart from the others
+	private []run // the areas whose pages children have too
+	same    bool  // all areas are those of the state before
 
-	codeAt uint64 // the page that a program was put to while it was asked, or 0
-	code   []byte
+	parasiteAt   uint64 // the page that a program was put to while it was asked, or 0
+	parasitePage []byte
 
 	found   foundPages
 	watched bool  // a tracker has protected all of them
@@ -50,33 +50,35 @@ type State struct {
 
 const unixLimits = 16 // RLIM_NLIMITS
 
-// Looking is how a process is looked at.
-type Looking struct {
+// ReadOptions is how a process is looked at.
+type ReadOptions struct {
 	// Filters is how many system call filters the process is under if it has
 	// added none.
 	Filters int
-	// Was is what was captured of it before, or nil.
-	Was *State
+	// Last is what was captured of it before, or nil.
+	Last *State
 	// Paths says that files in its memory will be opened by their paths: then these
 	// must be right also where nothing else has changed.
 	Paths bool
-	// Beside runs while the process is asked, Asked when it has nothing to do any
+	// Meanwhile runs while the process is asked, Asked when it has nothing to do any
 	// more until it goes on.
-	Beside func() error
-	Asked  func()
+	Meanwhile func() error
+	Done      func()
 }
 
-// Capture reads the state of the process, which stays paused.
-func (p *Paused) Capture(how Looking) (*State, error) {
-	s, was := &State{Paused: p, threads: p.threads}, how.Was
+// ReadState reads the state of the process, which stays paused.
+func (p *Tracee) ReadState(how ReadOptions) (*State, error) {
+	s, was := &State{Tracee: p, threads: p.threads}, how.Last
 	for _, step := range []func() error{
-		func() error { return s.readAreas(was, how.Paths || byPath()) },
+		func() error { return s.readVMAs(was, how.Paths || byPath()) },
 		func() error { return s.check(how.Filters) },
 		s.readTimers,
 		func() error {
-			return s.ask(func() error { return errors.Join(s.readLayout(was), s.readLimits(), s.readScheduling(), how.Beside()) })
+			return s.runParasite(func() error {
+				return errors.Join(s.readLayout(was), s.readLimits(), s.readScheduling(), how.Meanwhile())
+			})
 		},
-		func() error { how.Asked(); return nil },
+		func() error { how.Done(); return nil },
 		func() error { return s.readPages(was) },
 	} {
 		err := step()
@@ -97,11 +99,11 @@ func (s *State) readPages(was *State) (err error) {
 	if was != nil && was.watched {
 		before = &was.found
 	}
-	if s.found, err = findPages(s.PID, s.areas, before); err != nil {
+	if s.found, err = findPages(s.PID, s.vmas, before); err != nil {
 		return err
 	}
 	s.own, s.written = both(s.found.own, s.private), both(s.found.written, s.private)
-	if code := []run{{s.codeAt, s.codeAt + pageSize}}; s.sameCode(was) && len(both(was.own, code)) > 0 {
+	if code := []run{{s.parasiteAt, s.parasiteAt + pageSize}}; s.sameParasitePage(was) && len(both(was.own, code)) > 0 {
 		s.written = minus(s.written, code)
 	}
 	return nil
@@ -112,7 +114,7 @@ func (s *State) Copied() uint64 { return s.copied }
 
 // refuse says what of the process cannot be carried over.
 func (s *State) refuse(retry bool, format string, args ...any) error {
-	return refuse(s.Inside, s.Name, fmt.Sprintf(format, args...), retry)
+	return refuse(s.NSPid, s.Name, fmt.Sprintf(format, args...), retry)
 }
 
 // check refuses what could not be carried over.
@@ -133,17 +135,17 @@ func (s *State) check(filters int) error {
 	if s.same {
 		return nil
 	}
-	for _, a := range slices.Concat(s.areas, s.shared) {
-		if err := s.checkArea(a); err != nil {
+	for _, a := range slices.Concat(s.vmas, s.shared) {
+		if err := s.checkVMA(a); err != nil {
 			return err
 		}
 	}
 	return s.checkPaths()
 }
 
-func (s *State) checkArea(a Area) error {
+func (s *State) checkVMA(a VMA) error {
 	switch {
-	case special(a):
+	case kernelVMA(a):
 		return nil
 	case strings.HasPrefix(a.Name, "/[aio]"):
 		return s.refuse(false, "has asynchronous I/O set up (io_setup)")
@@ -172,7 +174,7 @@ func (s *State) readLayout(was *State) (err error) {
 			return ErrOther
 		}
 		s.layout = was.layout
-		return s.readHabits()
+		return s.readAttributes()
 	}
 	text, err := readProc(fmt.Sprintf("/proc/%d/stat", s.PID))
 	if err != nil {
@@ -186,21 +188,21 @@ func (s *State) readLayout(was *State) (err error) {
 			continue // brk: the process is asked
 		}
 		if field-first >= len(after) {
-			return fmt.Errorf("twin: stat has %d fields", len(after))
+			return fmt.Errorf("checkpoint: stat has %d fields", len(after))
 		}
 		if s.layout[i], err = strconv.ParseUint(after[field-first], 10, 64); err != nil {
 			return err
 		}
 	}
-	return s.readHabits()
+	return s.readAttributes()
 }
 
 // ErrOther is the failure to go on from a state of a process that has executed
 // another program since.
-var ErrOther = errors.New("twin: the process runs another program than before")
+var ErrOther = errors.New("checkpoint: the process runs another program than before")
 
-// readHabits reads what a process may change of itself at any time.
-func (s *State) readHabits() error {
+// readAttributes reads what a process may change of itself at any time.
+func (s *State) readAttributes() error {
 	personality, err := readProc(fmt.Sprintf("/proc/%d/personality", s.PID))
 	if err != nil {
 		return err
@@ -229,16 +231,16 @@ func FreeAddress(pid int, size uint64) (uint64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	areas, err := parseAreas(f)
+	areas, err := parseMaps(f)
 	if err != nil {
 		return 0, err
 	}
-	return gap(areas, size)
+	return findGap(areas, size)
 }
 
-// gap finds room in the middle of the addresses, far from where programs, their
+// findGap finds room in the middle of the addresses, far from where programs, their
 // heaps, libraries and stacks are put.
-func gap(areas []Area, size uint64) (uint64, error) {
+func findGap(areas []VMA, size uint64) (uint64, error) {
 	const margin = 1 << 30
 	at := uint64(1 << 44)
 	for _, a := range areas {
@@ -251,7 +253,7 @@ func gap(areas []Area, size uint64) (uint64, error) {
 		at = (a.End + margin) &^ (margin - 1)
 	}
 	if at+size+margin > userEnd {
-		return 0, fmt.Errorf("twin: no room of %d bytes among the addresses", size)
+		return 0, fmt.Errorf("checkpoint: no room of %d bytes among the addresses", size)
 	}
 	return at, nil
 }

@@ -24,16 +24,16 @@ func (s status) number(name string, base int) (uint64, error) {
 	text, _, _ := strings.Cut(s.field(name), " ")
 	n, err := strconv.ParseUint(text, base, 64)
 	if err != nil {
-		return 0, fmt.Errorf("twin: status has %s %.40q", name, s.field(name))
+		return 0, fmt.Errorf("checkpoint: status has %s %.40q", name, s.field(name))
 	}
 	return n, nil
 }
 
-// inside is the number in the innermost pid namespace.
-func (s status) inside() (int, error) {
+// nspid is the number in the innermost pid namespace.
+func (s status) nspid() (int, error) {
 	numbers := strings.Fields(s.field("NSpid"))
 	if len(numbers) == 0 {
-		return 0, fmt.Errorf("twin: status has no NSpid")
+		return 0, fmt.Errorf("checkpoint: status has no NSpid")
 	}
 	return strconv.Atoi(numbers[len(numbers)-1])
 }
@@ -43,7 +43,7 @@ func (s status) ids(name string) (list []uint32, err error) {
 	for _, text := range strings.Fields(s.field(name)) {
 		id, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("twin: status has %s %.40q", name, s.field(name))
+			return nil, fmt.Errorf("checkpoint: status has %s %.40q", name, s.field(name))
 		}
 		list = append(list, uint32(id))
 	}
@@ -57,7 +57,7 @@ func parseGroups(stat string) (group, session, terminal int, err error) {
 	const first = 2 // after the state and the parent
 	for i, to := range []*int{&group, &session, &terminal} {
 		if first+i >= len(fields) {
-			return 0, 0, 0, fmt.Errorf("twin: stat has %d fields", len(fields))
+			return 0, 0, 0, fmt.Errorf("checkpoint: stat has %d fields", len(fields))
 		}
 		if *to, err = strconv.Atoi(fields[first+i]); err != nil {
 			return 0, 0, 0, err

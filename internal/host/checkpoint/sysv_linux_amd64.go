@@ -21,14 +21,14 @@ var sysv = []struct {
 	{"message queues of System V (msgget)", unix.SYS_MSGCTL, []uint64{0, 12 /* MSG_INFO */, 0}, 2, 0},
 }
 
-// sysvQuestions ask for objects of System V, which belong to no process. refuse
+// sysvCalls ask for objects of System V, which belong to no process. refuse
 // refuses a process whose cell has some.
-func (s *State) sysvQuestions() (list []question, refuse func() error) {
+func (s *State) sysvCalls() (list []parasiteCall, refuse func() error) {
 	var answers [3][64]byte
 	var ignored int64
 	for i, kind := range sysv {
-		list = append(list, question{thread: s.threads[0], nr: kind.nr, args: append([]uint64(nil), kind.args...), answer: answers[i][:],
-			place: kind.place, result: &ignored, absent: unix.ENOSYS})
+		list = append(list, parasiteCall{thread: s.threads[0], nr: kind.nr, args: append([]uint64(nil), kind.args...), buffer: answers[i][:],
+			bufferArg: kind.place, result: &ignored, unsupported: unix.ENOSYS})
 	}
 	return list, func() error {
 		for i, kind := range sysv {

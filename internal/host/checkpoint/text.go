@@ -9,7 +9,7 @@ import (
 // what is none is written as an object with its base64.
 type text string
 
-type rawText struct {
+type base64Text struct {
 	Base64 []byte `json:"base64"`
 }
 
@@ -18,13 +18,13 @@ func (t text) MarshalJSON() ([]byte, error) {
 	if utf8.ValidString(string(t)) {
 		return json.Marshal(string(t))
 	}
-	return json.Marshal(rawText{[]byte(t)})
+	return json.Marshal(base64Text{[]byte(t)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *text) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '{' {
-		var raw rawText
+		var raw base64Text
 		err := json.Unmarshal(data, &raw)
 		*t = text(raw.Base64)
 		return err

@@ -39,10 +39,10 @@ func parseTimers(text string) (list []posixTimer, err error) {
 			list = append(list, posixTimer{})
 		}
 		if len(list) == 0 || len(list) > maxTimers {
-			return nil, fmt.Errorf("twin: %d timers, then %.40q", len(list), line)
+			return nil, fmt.Errorf("checkpoint: %d timers, then %.40q", len(list), line)
 		}
 		if err := list[len(list)-1].parse(name, value); err != nil {
-			return nil, fmt.Errorf("twin: a timer has %.80q", line)
+			return nil, fmt.Errorf("checkpoint: a timer has %.80q", line)
 		}
 	}
 	return list, nil

@@ -29,39 +29,39 @@ func (s *State) readTimers() error {
 		if t.thread == 0 {
 			continue
 		}
-		if t.thread = s.numberInside(t.thread); t.thread == 0 {
+		if t.thread = s.nspidOfThread(t.thread); t.thread == 0 {
 			return s.refuse(true, "has a timer of a thread that has ended")
 		}
 	}
 	return nil
 }
 
-func (s *State) numberInside(tid int) int {
+func (s *State) nspidOfThread(tid int) int {
 	for _, t := range s.threads {
 		if t.TID == tid {
-			return t.inside
+			return t.nspid
 		}
 	}
 	return 0
 }
 
-// timerQuestions ask how much time is left.
-func (s *State) timerQuestions() (list []question) {
+// timerCalls ask how much time is left.
+func (s *State) timerCalls() (list []parasiteCall) {
 	leader := s.threads[0]
 	for which := range s.timers {
-		list = append(list, question{thread: leader, nr: unix.SYS_GETITIMER, args: []uint64{uint64(which), 0}, answer: s.timers[which][:], place: 1})
+		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_GETITIMER, args: []uint64{uint64(which), 0}, buffer: s.timers[which][:], bufferArg: 1})
 	}
 	for i := range s.posixTimers {
 		t := &s.posixTimers[i]
-		list = append(list, question{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.id), 0}, answer: t.spec[:], place: 1})
+		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.id), 0}, buffer: t.spec[:], bufferArg: 1})
 	}
 	return list
 }
 
-// Timers appends the making of timers, each with its old number: the kernel gives
+// RestoreTimers appends the making of timers, each with its old number: the kernel gives
 // numbers one after another. The threads that they signal must be there.
-func (s *State) Timers(script *spawn.Script) {
-	b := builder{Script: script, state: s}
+func (s *State) RestoreTimers(script *spawn.Script) {
+	b := memorySteps{Script: script, state: s}
 	wanted := map[int]posixTimer{}
 	last := -1
 	for _, t := range s.posixTimers {
@@ -81,7 +81,7 @@ func (s *State) Timers(script *spawn.Script) {
 	}
 }
 
-func (b builder) makeTimer(t posixTimer) {
+func (b memorySteps) makeTimer(t posixTimer) {
 	event, mem := b.Bytes(64) // struct sigevent
 	binary.NativeEndian.PutUint64(mem, t.value)
 	binary.NativeEndian.PutUint32(mem[8:], uint32(t.signal))

@@ -47,15 +47,15 @@ func (s *State) trackOwn() (*Tracker, error) {
 	t := &Tracker{}
 	leader := s.threads[0]
 	if err := leader.SuspendFilters(true); err != nil {
-		return nil, fmt.Errorf("twin: track: %w", err)
+		return nil, fmt.Errorf("checkpoint: track: %w", err)
 	}
-	number, err := leader.Call(&leader.regs, s.site, unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|uffdUserMode)
+	number, err := leader.Call(&leader.regs, s.syscallAt, unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|uffdUserMode)
 	if err == nil && number < 0 {
 		err = syscall.Errno(-number)
 	}
 	if err == nil {
 		t.file, err = s.get(int(number))
-		if _, closed := leader.Call(&leader.regs, s.site, unix.SYS_CLOSE, uint64(number)); err == nil {
+		if _, closed := leader.Call(&leader.regs, s.syscallAt, unix.SYS_CLOSE, uint64(number)); err == nil {
 			err = closed
 		}
 	}
@@ -68,7 +68,7 @@ func (s *State) trackOwn() (*Tracker, error) {
 	}
 	if err != nil {
 		t.Close()
-		return nil, fmt.Errorf("twin: track: %w", err)
+		return nil, fmt.Errorf("checkpoint: track: %w", err)
 	}
 	return t, nil
 }
@@ -102,10 +102,10 @@ func (t *Tracker) Watch(s *State) error {
 }
 
 func (t *Tracker) register(s *State) error {
-	for _, r := range privateRanges(s.areas, s.shared) {
+	for _, r := range privateRanges(s.vmas, s.shared) {
 		request := [4]uint64{r.start, r.size(), uffdModeTrack, 0}
 		if err := t.ioctl(uffdRegister, unsafe.Pointer(&request)); err != nil {
-			return fmt.Errorf("twin: track %x-%x: %w", r.start, r.end, err)
+			return fmt.Errorf("checkpoint: track %x-%x: %w", r.start, r.end, err)
 		}
 	}
 	return nil
@@ -115,12 +115,12 @@ func (t *Tracker) register(s *State) error {
 func (t *Tracker) protect(s *State) error {
 	const few = 64
 	if !s.found.again || len(s.found.fresh) > few {
-		return protectPages(s.PID, s.areas)
+		return protectPages(s.PID, s.vmas)
 	}
 	for _, r := range s.found.fresh {
 		request := [3]uint64{r.start, r.size(), uffdModeNotice}
 		if err := t.ioctl(uffdProtect, unsafe.Pointer(&request)); err != nil {
-			return fmt.Errorf("twin: track %x-%x: %w", r.start, r.end, err)
+			return fmt.Errorf("checkpoint: track %x-%x: %w", r.start, r.end, err)
 		}
 	}
 	return nil
@@ -128,13 +128,13 @@ func (t *Tracker) protect(s *State) error {
 
 // privateRanges are the fewest ranges that hold all areas but those of the kernel
 // and those that are shared: one call each is enough.
-func privateRanges(areas, shared []Area) (list []run) {
+func privateRanges(areas, shared []VMA) (list []run) {
 	open := false
 	for _, a := range areas {
 		for len(shared) > 0 && shared[0].Start < a.Start {
 			shared, open = shared[1:], false
 		}
-		if special(a) {
+		if kernelVMA(a) {
 			open = false
 			continue
 		}

@@ -18,13 +18,13 @@ import (
 // each. The zero value has learned nothing.
 type WorkingSet struct {
 	written, read pageSet
-	learned       atomic.Int32
+	samples       atomic.Int32
 }
 
-// Lessons is from how many children it has learned, and Full says that there is
+// Samples is from how many children it has learned, and Full says that there is
 // nothing more to learn. They may be asked at any time.
-func (w *WorkingSet) Lessons() int { return int(w.learned.Load()) }
-func (w *WorkingSet) Full() bool   { return w.Lessons() >= enoughLearned }
+func (w *WorkingSet) Samples() int { return int(w.samples.Load()) }
+func (w *WorkingSet) Full() bool   { return w.Samples() >= enoughSamples }
 
 // pageSet are pages that were used once, and of them those that were again.
 type pageSet struct{ once, again []run }
@@ -37,30 +37,30 @@ func (s *pageSet) add(list []run) {
 func union(a, b []run) []run { return merged(a, minus(b, a)) }
 
 const (
-	// enoughLearned children tell what more would tell.
-	enoughLearned = 8
+	// enoughSamples children tell what more would tell.
+	enoughSamples = 8
 	// A child that used more than this has done much else since its birth.
 	maxWrittenPages = 1 << 10
 	maxReadPages    = 1 << 12
 	maxRuns         = 1 << 10
 )
 
-// Learn looks at a child of the twin. Both must be alive: only then is what the
+// Sample looks at a child of the twin. Both must be alive: only then is what the
 // two still share known from what the child has for itself.
-func (w *WorkingSet) Learn(pid int) error {
+func (w *WorkingSet) Sample(pid int) error {
 	if w.Full() {
 		return nil
 	}
 	written, read, err := touched(pid)
 	if err != nil {
-		return fmt.Errorf("twin: learn from %d: %w", pid, err)
+		return fmt.Errorf("checkpoint: learn from %d: %w", pid, err)
 	}
 	if pages(written) > maxWrittenPages || pages(read) > maxReadPages || len(written)+len(read) > maxRuns {
 		return nil
 	}
 	w.written.add(written)
 	w.read.add(read)
-	w.learned.Add(1)
+	w.samples.Add(1)
 	return nil
 }
 
@@ -71,11 +71,11 @@ func pages(list []run) (n uint64) {
 	return n
 }
 
-// Populate appends the making of the pages. What is no longer there is left out.
+// Prefault appends the making of the pages. What is no longer there is left out.
 // The kernel's page with the time, which is not to be had in that way, is made by a
 // call that reads it and then fails, for there is no such process.
-func (w *WorkingSet) Populate(script *spawn.Script, s *State) {
-	for _, a := range s.areas {
+func (w *WorkingSet) Prefault(script *spawn.Script, s *State) {
+	for _, a := range s.vmas {
 		if a.Name == "[vvar]" {
 			const nobody = 1 << 30
 			script.Call(unix.SYS_SCHED_SETAFFINITY, nobody, 8, uintptr(a.Start)).MayFail()

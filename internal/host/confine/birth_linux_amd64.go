@@ -45,7 +45,7 @@ func (b *birth) write(ready spawn.Word) error {
 	if !b.root.recalled {
 		own = func() error { return nil }
 		b.chdir(b.Dir)
-		b.twin.state.Process(b.Script)
+		b.twin.state.RestoreProcess(b.Script)
 	}
 	h := b.cell.host
 	b.dropButOne(credentials{uid: b.UID, gid: b.GID, groups: b.Groups, single: h.Identity.Single})
@@ -113,16 +113,16 @@ func (b *birth) member(ready spawn.Word) error {
 func (b *birth) becomeInside() (err error) {
 	b.receive(1)
 	if b.root.recalled {
-		b.check, err = b.twin.state.BecomeAnew(b.root.script, b.root.process.Pid())
+		b.check, err = b.twin.state.RestoreMemoryAnew(b.root.script, b.root.process.Pid())
 	} else {
-		b.check, err = b.twin.state.BecomeInside(b.root.script, b.root.state)
+		b.check, err = b.twin.state.RestoreMemoryOver(b.root.script, b.root.state)
 	}
 	if err != nil {
 		return err
 	}
 	b.closeFrom(3)
 	b.chdir(b.Dir)
-	b.twin.state.Process(b.Script)
+	b.twin.state.RestoreProcess(b.Script)
 	return nil
 }
 
@@ -145,12 +145,12 @@ func (b *birth) settle(ready spawn.Word) error {
 	b.receive(len(b.files))
 	b.descriptors()
 	b.part(partBorn)
-	if b.spare == nil || b.spare.lessons < b.twin.habits.Lessons() {
-		b.twin.habits.Populate(b.Script, b.twin.state)
+	if b.spare == nil || b.spare.lessons < b.twin.habits.Samples() {
+		b.twin.habits.Prefault(b.Script, b.twin.state)
 	}
-	b.twin.state.Threads(b.Script, b.dropLast)
-	b.twin.state.Timers(b.Script)
-	b.twin.state.Limits(b.Script) // last: it may have more already than it could take now
+	b.twin.state.RestoreThreads(b.Script, b.dropLast)
+	b.twin.state.RestoreTimers(b.Script)
+	b.twin.state.RestoreLimits(b.Script) // last: it may have more already than it could take now
 	b.dropLast()
 	b.prctl(unix.PR_SET_DUMPABLE, b.twin.state.Dumpable())
 	if !b.confined() {
@@ -165,7 +165,7 @@ func (b *birth) settle(ready spawn.Word) error {
 
 // prepare makes the process, which is ready, and all below it what they are to
 // go on as. It must be called on a thread for tracing.
-func (b *birth) prepare(pid int, all *[]*checkpoint.Paused) error {
+func (b *birth) prepare(pid int, all *[]*checkpoint.Tracee) error {
 	if len(b.below) > 0 {
 		if err := b.prepareBelow(pid, all); err != nil {
 			return err
@@ -174,12 +174,12 @@ func (b *birth) prepare(pid int, all *[]*checkpoint.Paused) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	child, err := b.twin.state.Prepare(pid, b.root.script)
+	child, err := b.twin.state.RestoreRegisters(pid, b.root.script)
 	*all = append(*all, child)
 	return err
 }
 
-func (b *birth) prepareBelow(pid int, all *[]*checkpoint.Paused) error {
+func (b *birth) prepareBelow(pid int, all *[]*checkpoint.Tracee) error {
 	children, err := checkpoint.Children(pid)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ type Imprint struct {
 	Pause  time.Duration
 	Copied uint64
 
-	kept *checkpoint.Kept // what the processes hold together
+	kept *checkpoint.SharedObjects // what the processes hold together
 	// keeper is the thread that twins are children of: they end with it.
 	keeper *spawn.Thread
 	from   places // of the cell, for the next one's files
@@ -136,14 +136,14 @@ func (im *Imprint) take(c *Cell, during func() error) (err error) {
 	if err := im.kept.Close(); err != nil {
 		return err
 	}
-	im.kept, im.Copied = checkpoint.NewKept(), 0
+	im.kept, im.Copied = checkpoint.NewSharedObjects(), 0
 	began := time.Now()
 	defer func() {
 		err = errors.Join(err, im.resume())
 		im.Pause = time.Since(began)
 	}()
 	for _, t := range im.Twins {
-		if t.paused, err = checkpoint.Pause(t.of); err != nil {
+		if t.paused, err = checkpoint.StopProcess(t.of); err != nil {
 			return err
 		}
 	}

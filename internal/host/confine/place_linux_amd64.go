@@ -23,7 +23,7 @@ func (b *birth) mappings(first int) {
 func (b *birth) descriptors() {
 	received := 3
 	if b.Program != nil {
-		b.twin.state.Describe(b.Script, received)
+		b.twin.state.SetMM(b.Script, received)
 		received++
 	}
 	b.mappings(received + len(b.Descriptors))

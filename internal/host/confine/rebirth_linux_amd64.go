@@ -161,7 +161,7 @@ func (t *Twin) Learn(child *spawn.Process, age int) error {
 	if t.broken || t.recalled || t.age != age {
 		return nil
 	}
-	return t.habits.Learn(child.Pid())
+	return t.habits.Sample(child.Pid())
 }
 
 // Proceed has every process that was spawned since go on where its like was. None
@@ -178,7 +178,7 @@ func (im *Imprint) Proceed() error {
 }
 
 func (im *Imprint) proceed() (err error) {
-	var all []*checkpoint.Paused
+	var all []*checkpoint.Tracee
 	for _, t := range im.Twins {
 		if t.born != nil && err == nil {
 			err = t.born.prepare(t.child.Pid(), &all)

@@ -22,12 +22,12 @@ func contentName(place int) string { return fmt.Sprintf("content-%d", place) }
 // Keep writes the imprint, all that it takes to Recall it. The cell may have gone
 // on, or be gone; stamps are of the files that it had then. Errors: Conflict for
 // what cannot be kept.
-func (im *Imprint) Keep(create Files, stamps map[string]checkpoint.Stamp) (*checkpoint.Document, error) {
+func (im *Imprint) Keep(create Files, stamps map[string]checkpoint.Stamp) (*checkpoint.Image, error) {
 	machine, err := checkpoint.ThisMachine()
 	if err != nil {
 		return nil, fmt.Errorf("confine: keep an imprint: %w", err)
 	}
-	doc, places := &checkpoint.Document{Machine: machine}, map[*Twin]int{nil: -1}
+	doc, places := &checkpoint.Image{Machine: machine}, map[*Twin]int{nil: -1}
 	for i, t := range im.Twins {
 		places[t] = i
 		err := t.keep(doc, places[t.Parent], stamps)
@@ -46,7 +46,7 @@ func (im *Imprint) Keep(create Files, stamps map[string]checkpoint.Stamp) (*chec
 	return doc, nil
 }
 
-func (t *Twin) keep(doc *checkpoint.Document, parent int, stamps map[string]checkpoint.Stamp) error {
+func (t *Twin) keep(doc *checkpoint.Image, parent int, stamps map[string]checkpoint.Stamp) error {
 	place := t.Place
 	place.Groups = nil
 	place.UID, place.GID = t.host.Identity.FromHost(t.Place.UID, t.Place.GID)
@@ -80,7 +80,7 @@ func writeTo(create Files, name string, write func(*os.File) error) error {
 // Recall makes an imprint of what was kept, to be spawned in this cell, in which
 // nothing has run yet. Errors: Invalid for what Keep did not write, Conflict for
 // processes that cannot go on on this machine or with the files of this cell.
-func (c *Cell) Recall(doc *checkpoint.Document, open Files) (*Imprint, error) {
+func (c *Cell) Recall(doc *checkpoint.Image, open Files) (*Imprint, error) {
 	dir, err := c.Root()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (c *Cell) Recall(doc *checkpoint.Document, open Files) (*Imprint, error) {
 	return im, nil
 }
 
-func (h *Host) recall(doc *checkpoint.Document, open Files, root *inroot.Root) (im *Imprint, err error) {
+func (h *Host) recall(doc *checkpoint.Image, open Files, root *inroot.Root) (im *Imprint, err error) {
 	machine, err := checkpoint.ThisMachine()
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (h *Host) recall(doc *checkpoint.Document, open Files, root *inroot.Root) (
 		return nil, err
 	}
 	im = &Imprint{}
-	list, kept, err := doc.Recall(contents, root)
+	list, kept, err := doc.Decode(contents, root)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func openContents(count int, open Files) (files []*os.File, err error) {
 func (h *Host) recallAll(im *Imprint, list []checkpoint.Process, open Files) error {
 	// One script makes a whole family, memory and all.
 	const large = 4
-	at, err := checkpoint.FreeFor(list, large*twinRoom)
+	at, err := checkpoint.FreeAddressFor(list, large*twinRoom)
 	if err != nil {
 		return err
 	}

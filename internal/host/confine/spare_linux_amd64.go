@@ -39,7 +39,7 @@ func (t *Twin) makeSpare() error {
 	t.script.Return()
 	s.Land(clone)
 	s.dieWithParent(os.Getpid())
-	t.habits.Populate(s.Script, t.state)
+	t.habits.Prefault(s.Script, t.state)
 	t.script.StandBy()
 	if err := t.adoptSpare(t.run(), int(clone.Result())); err != nil {
 		return errors.Join(err, t.dropSpare())
@@ -58,7 +58,7 @@ func (t *Twin) adoptSpare(failed error, pid int) error {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	t.spare = &spare{process: p, lessons: t.habits.Lessons()}
+	t.spare = &spare{process: p, lessons: t.habits.Samples()}
 	if failed != nil {
 		return failed
 	}
@@ -254,7 +254,7 @@ func (t *Twin) compact() error {
 		return nil
 	}
 	t.script.Rewind()
-	t.state.Compact(t.script.Script)
+	t.state.CollapsePages(t.script.Script)
 	t.script.Return()
 	return t.run()
 }

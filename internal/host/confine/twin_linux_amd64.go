@@ -24,7 +24,7 @@ type Twin struct {
 	// Descriptors and Place are what the process had besides memory, and where
 	// it was.
 	Descriptors []checkpoint.Descriptor
-	Mappings    []checkpoint.Mapping // memory that it shares
+	Mappings    []checkpoint.SharedMapping // memory that it shares
 	Place       checkpoint.Place
 
 	// Parent is the twin of the process's parent, if that is in the cell, and
@@ -41,7 +41,7 @@ type Twin struct {
 
 	host    *Host
 	of      int // the process, as numbered here
-	paused  *checkpoint.Paused
+	paused  *checkpoint.Tracee
 	state   *checkpoint.State
 	tracker *checkpoint.Tracker // nil where the kernel has none: then all is copied each time
 	script  *spawn.Shared
@@ -138,19 +138,19 @@ func (t *Twin) start() error {
 		t.process.Wait() //nolint:errcheck // that it ended is all there is to know
 		t.script.Ended()
 	}()
-	return errors.Join(started.Done(), t.keeper.Do(func() error { return checkpoint.Start(t.process.Pid(), scriptFd, t.script) }))
+	return errors.Join(started.Done(), t.keeper.Do(func() error { return checkpoint.StartScript(t.process.Pid(), scriptFd, t.script) }))
 }
 
 // cellFilters is how many system call filters a process of a cell is under.
 const cellFilters = 1
 
 // look reads what the process is made of, while it is paused.
-func (t *Twin) look(kept *checkpoint.Kept) (state *checkpoint.State, err error) {
+func (t *Twin) look(kept *checkpoint.SharedObjects) (state *checkpoint.State, err error) {
 	place := func() (err error) {
 		t.Place, err = t.paused.Place()
 		return err
 	}
-	if state, err = t.paused.Capture(checkpoint.Looking{Filters: cellFilters, Was: t.state, Paths: t.Parent != nil, Beside: place, Asked: t.come}); err != nil {
+	if state, err = t.paused.ReadState(checkpoint.ReadOptions{Filters: cellFilters, Last: t.state, Paths: t.Parent != nil, Meanwhile: place, Done: t.come}); err != nil {
 		return nil, err
 	}
 	if t.Mappings, err = state.Mappings(kept); err != nil {
@@ -198,7 +198,7 @@ func (t *Twin) becomeWhole(state *checkpoint.State) (check func() error, err err
 		return nil, err
 	}
 	t.script.Rewind()
-	if check, err = state.Become(t.script, t.process.Pid(), t.state); err != nil {
+	if check, err = state.RestoreMemory(t.script, t.process.Pid(), t.state); err != nil {
 		return nil, err
 	}
 	t.script.Return()

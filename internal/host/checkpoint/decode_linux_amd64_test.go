@@ -15,34 +15,34 @@ import (
 
 // someProcess has something of everything.
 func someProcess() Process {
-	s := &State{Paused: &Paused{Inside: 2, Name: "odd \xff name", site: 0x1000}, auxv: make([]byte, 32), umask: 0o22, personality: 8, stopped: true}
-	s.brk, s.subreaper, s.barriers = 0x5000, true, 1<<4
+	s := &State{Tracee: &Tracee{NSPid: 2, Name: "odd \xff name", syscallAt: 0x1000}, auxv: make([]byte, 32), umask: 0o22, personality: 8, stopped: true}
+	s.brk, s.subreaper, s.membarriers = 0x5000, true, 1<<4
 	s.layout = [11]uint64{1, 2, 3}
 	s.limits[3] = unix.Rlimit{Cur: 1, Max: ^uint64(0)}
 	s.actions = map[int][32]byte{15: {1}}
 	s.timers[1][0] = 7
 	s.queued = []ptrace.SignalInfo{{10}}
 	s.posixTimers = []posixTimer{{id: 3, clock: 1, notify: 4, signal: 14, value: ^uint64(0), thread: 2, spec: [32]byte{9}}}
-	s.areas = []Area{{Start: 0x1000, End: 0x3000, Read: true, Exec: true, Inode: 5, Name: "/lib/\xfe.so", flags: " gd "}, {Start: 0x4000, End: 0x6000, Write: true}}
+	s.vmas = []VMA{{Start: 0x1000, End: 0x3000, Read: true, Exec: true, Inode: 5, Name: "/lib/\xfe.so", flags: " gd "}, {Start: 0x4000, End: 0x6000, Write: true}}
 	s.own = []run{{0x2000, 0x3000}, {0x4000, 0x6000}}
-	s.threads = []*thread{{inside: 2, name: "t", extended: []byte{1, 2}, mask: ^uint64(0), robust: [2]uint64{1, 2}, clearTID: 3, altStack: [24]byte{4},
+	s.threads = []*thread{{nspid: 2, name: "t", extended: []byte{1, 2}, mask: ^uint64(0), robust: [2]uint64{1, 2}, clearTID: 3, altStack: [24]byte{4},
 		queued: []ptrace.SignalInfo{{12}}, regs: ptrace.Registers{Rip: ^uint64(0)}, rseq: ptrace.RSeq{Pointer: 1, Size: 32}, sched: scheduling{nice: 5, policy: batchPolicy, set: 8}}}
 	content := &Content{Memory: true, Name: "m\xff", size: 1 << 40, mode: 0o600, data: []run{{4096, 8192}}}
 	return Process{Parent: -1, Was: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: 1000, Groups: []uint32{1}, Group: 99, Session: 99},
 		Descriptors: []Descriptor{
 			{Number: 0, Kind: Pipe, Target: "pipe:[5]", Inode: 5, Capacity: 65536, Unread: []byte("\x00x"), Object: 1},
 			{Number: 3, Kind: Memory, Target: "/memfd:m (deleted)", Content: content, Object: 2},
-			{Number: 4, Kind: Socket, Target: "socket:[7]", Inode: 7, Object: 3, Sock: &Sock{Family: unix.AF_UNIX, Type: unix.SOCK_STREAM, Inode: 7, Peer: 8,
+			{Number: 4, Kind: Socket, Target: "socket:[7]", Inode: 7, Object: 3, Socket: &SocketState{Family: unix.AF_UNIX, Type: unix.SOCK_STREAM, Inode: 7, Peer: 8,
 				local: []byte{1, 0, 0}, shut: 1, options: []option{{1, 2, []byte{1, 0, 0, 0}}}, queue: [][]byte{{1}}}},
 		},
-		Mappings: []Mapping{{Start: 0x8000, Size: 0x1000, Protection: 3, Writable: true, Content: content}}}
+		Mappings: []SharedMapping{{Start: 0x8000, Size: 0x1000, Protection: 3, Writable: true, Content: content}}}
 }
 
 // documentOf is what is kept of it.
 func documentOf(t testing.TB, p Process) []byte {
 	t.Helper()
-	doc := &Document{Machine: Machine{Kernel: "k"}}
-	if err := doc.Add(p, map[string]Stamp{p.State.areas[0].Name: {1, 2}}); err != nil {
+	doc := &Image{Machine: Machine{Kernel: "k"}}
+	if err := doc.Add(p, map[string]Stamp{p.State.vmas[0].Name: {1, 2}}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := json.Marshal(doc)
@@ -66,11 +66,11 @@ func contentFile(t testing.TB, size int64) *os.File {
 
 func TestRecallGivesWhatWasKept(t *testing.T) {
 	p := someProcess()
-	var doc Document
+	var doc Image
 	if err := json.Unmarshal(documentOf(t, p), &doc); err != nil {
 		t.Fatal(err)
 	}
-	list, err := doc.recall(NewKept(), []*os.File{contentFile(t, 4096)})
+	list, err := doc.decode(NewSharedObjects(), []*os.File{contentFile(t, 4096)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,19 +96,19 @@ func TestRecallRefusesOtherFiles(t *testing.T) {
 	}
 	defer root.Close()
 	for name, files := range map[string][]*os.File{"too few": nil, "of another size": {contentFile(t, 4095)}} {
-		var doc Document
+		var doc Image
 		if err := json.Unmarshal(documentOf(t, someProcess()), &doc); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := doc.Recall(files, root); sandbox.ClassOf(err) != sandbox.Invalid {
+		if _, _, err := doc.Decode(files, root); sandbox.ClassOf(err) != sandbox.Invalid {
 			t.Errorf("contents %s: %v", name, err)
 		}
 	}
-	var doc Document
+	var doc Image
 	if err := json.Unmarshal(documentOf(t, someProcess()), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := doc.Recall([]*os.File{contentFile(t, 4096)}, root); sandbox.ClassOf(err) != sandbox.Conflict {
+	if _, _, err := doc.Decode([]*os.File{contentFile(t, 4096)}, root); sandbox.ClassOf(err) != sandbox.Conflict {
 		t.Errorf("a library that is not there: %v", err)
 	}
 }
@@ -119,11 +119,11 @@ func FuzzRecall(f *testing.F) {
 	f.Add([]byte(`{"processes":[{"parent":-1,"state":{"inside":2,"threads":[{"inside":2}]}}]}`))
 	content := contentFile(f, 4096)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var doc Document
+		var doc Image
 		if json.Unmarshal(data, &doc) != nil {
 			return
 		}
-		list, err := doc.recall(NewKept(), []*os.File{content}[:min(1, len(doc.Contents))])
+		list, err := doc.decode(NewSharedObjects(), []*os.File{content}[:min(1, len(doc.Contents))])
 		if err != nil {
 			if sandbox.ClassOf(err) != sandbox.Invalid {
 				t.Errorf("%v", err)
@@ -132,24 +132,24 @@ func FuzzRecall(f *testing.F) {
 		}
 		numbers := map[int]bool{}
 		for i, p := range list {
-			if p.Parent >= i || len(minus(p.State.own, runsOf(p.State.areas))) > 0 {
+			if p.Parent >= i || len(minus(p.State.own, runsOf(p.State.vmas))) > 0 {
 				t.Errorf("process %d: %+v", i, p)
 			}
-			for _, a := range p.State.areas {
+			for _, a := range p.State.vmas {
 				if a.End > userEnd || a.Start >= a.End {
 					t.Errorf("an area %v", a)
 				}
 			}
 			for _, th := range p.State.threads {
-				if numbers[th.inside] || th.inside < 2 {
-					t.Errorf("two threads are %d", th.inside)
+				if numbers[th.nspid] || th.nspid < 2 {
+					t.Errorf("two threads are %d", th.nspid)
 				}
-				numbers[th.inside] = true
+				numbers[th.nspid] = true
 			}
 		}
-		if at, err := FreeFor(list, 1<<20); err == nil {
+		if at, err := FreeAddressFor(list, 1<<20); err == nil {
 			for _, p := range list {
-				for _, a := range p.State.areas {
+				for _, a := range p.State.vmas {
 					if a.Start < at+1<<20 && a.End > at {
 						t.Errorf("%x is in %v", at, a)
 					}

@@ -15,7 +15,7 @@ VmFlags: rd wr mr mw me gd ac
 `
 
 func TestParseAreas(t *testing.T) {
-	areas, err := parseAreas(strings.NewReader(smaps))
+	areas, err := parseMaps(strings.NewReader(smaps))
 	if err != nil || len(areas) != 3 {
 		t.Fatalf("%d areas, %v", len(areas), err)
 	}
@@ -41,7 +41,7 @@ func TestParseAreasRefuses(t *testing.T) {
 		"no range":   "1000 r--p 0 0:0 0",
 		"bad offset": "1000-2000 r--p z 0:0 0",
 	} {
-		if areas, err := parseAreas(strings.NewReader(line)); err == nil {
+		if areas, err := parseMaps(strings.NewReader(line)); err == nil {
 			t.Errorf("%s: taken as %v", name, areas)
 		}
 	}
@@ -50,7 +50,7 @@ func TestParseAreasRefuses(t *testing.T) {
 func FuzzParseAreas(f *testing.F) {
 	f.Add(smaps)
 	f.Fuzz(func(t *testing.T, text string) {
-		areas, err := parseAreas(strings.NewReader(text))
+		areas, err := parseMaps(strings.NewReader(text))
 		if err != nil {
 			return
 		}

@@ -9,11 +9,11 @@ import (
 // hugePage is how large the pages are that the kernel can make of many.
 const hugePage = 2 << 20
 
-// Compact appends the making of huge pages of those that the process has whole, or
+// CollapsePages appends the making of huge pages of those that the process has whole, or
 // nearly. A child then inherits one entry for each instead of 512, so that it is
 // born in a fraction of the time; where it writes, the kernel divides the page
 // again. It takes milliseconds for each. A kernel that cannot is let be.
-func (s *State) Compact(script *spawn.Script) {
+func (s *State) CollapsePages(script *spawn.Script) {
 	const collapse = 25 // MADV_COLLAPSE
 	for _, r := range blocks(s.own) {
 		script.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), collapse).MayFail()

@@ -19,21 +19,21 @@ const OpenFd = 3
 // iovMax is how many ranges one call transfers.
 const iovMax = 1024
 
-// Start makes a process that sleeps in the pause program, with the memory of a
+// StartScript makes a process that sleeps in the pause program, with the memory of a
 // script as its descriptor file, walk that script. It must be called on a thread
 // for tracing.
-func Start(pid, file int, script *spawn.Shared) error {
-	p := &Paused{PID: pid}
+func StartScript(pid, file int, script *spawn.Shared) error {
+	p := &Tracee{PID: pid}
 	if err := p.stop(); err != nil {
 		return errors.Join(err, p.release())
 	}
-	if err := p.begin(file, script); err != nil {
-		return errors.Join(fmt.Errorf("twin: start: %w", err), p.release())
+	if err := p.startScript(file, script); err != nil {
+		return errors.Join(fmt.Errorf("checkpoint: start: %w", err), p.release())
 	}
 	return p.release()
 }
 
-func (p *Paused) begin(file int, script *spawn.Shared) error {
+func (p *Tracee) startScript(file int, script *spawn.Shared) error {
 	t := p.threads[0]
 	regs, err := t.Registers()
 	if err != nil {
@@ -61,50 +61,50 @@ func (p *Paused) begin(file int, script *spawn.Shared) error {
 	return errors.Join(t.SetSignalMask(allSignals), t.SetRegisters(&regs))
 }
 
-// Become appends the steps by which the process that walks the script, number
+// RestoreMemory appends the steps by which the process that walks the script, number
 // pid here, takes on the memory of the state's process. was is the state whose
 // memory it has already, or nil if it is fresh: then everything of its own goes
 // but the script. It gives a check to be made once they have been walked.
-func (s *State) Become(script *spawn.Shared, pid int, was *State) (check func() error, err error) {
+func (s *State) RestoreMemory(script *spawn.Shared, pid int, was *State) (check func() error, err error) {
 	at, _, size := script.Mapping()
-	for _, a := range s.areas {
+	for _, a := range s.vmas {
 		if a.Start < uint64(at+size) && a.End > uint64(at) {
 			return nil, s.refuse(true, "uses the addresses that the script is put at")
 		}
 	}
-	b := builder{Script: script.Script, state: s}
+	b := memorySteps{Script: script.Script, state: s}
 	if was == nil {
-		if err := b.shed(pid, uint64(at), uint64(at+size)); err != nil {
+		if err := b.unmapOwn(pid, uint64(at), uint64(at+size)); err != nil {
 			return nil, err
 		}
 		was = &State{}
 	}
-	copied := b.change(was)
+	copied := b.diffMemory(was)
 	if was.brk != s.brk {
-		s.Describe(script.Script, -1)
+		s.SetMM(script.Script, -1)
 	}
 	return func() error { return errors.Join(s.checkCopied(copied), s.checkFiles(pid)) }, nil
 }
 
-// shed appends the loss of what a fresh process has.
-func (b builder) shed(pid int, from, to uint64) error {
-	own, err := readOwnAreas(pid)
+// unmapOwn appends the loss of what a fresh process has.
+func (b memorySteps) unmapOwn(pid int, from, to uint64) error {
+	own, err := readMaps(pid)
 	if err != nil {
 		return err
 	}
 	if err := b.moveVDSO(own, to); err != nil {
 		return err
 	}
-	b.clear(own, from, to)
+	b.unmapRest(own, from, to)
 	return nil
 }
 
-// change appends what makes the memory of one state that of another: mappings
+// diffMemory appends what makes the memory of one state that of another: mappings
 // that went go, those that came are made, and what was written is copied.
-func (b builder) change(was *State) []transfer {
+func (b memorySteps) diffMemory(was *State) []transfer {
 	s := b.state
-	same := kept(was.areas, s.areas)
-	for _, gone := range minus(runsOf(was.areas), same) {
+	same := kept(was.vmas, s.vmas)
+	for _, gone := range minus(runsOf(was.vmas), same) {
 		b.Call(unix.SYS_MUNMAP, uintptr(gone.start), uintptr(gone.size()))
 	}
 	for _, r := range minus(both(was.own, same), s.own) {
@@ -112,13 +112,13 @@ func (b builder) change(was *State) []transfer {
 		b.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_DONTNEED)
 	}
 	wanted := merged(both(s.written, same), minus(s.own, same))
-	b.registerBarriers(was)
+	b.registerMembarriers(was)
 	plan := b.plan(was, same, wanted)
-	b.mapAreas(plan)
+	b.mapVMAs(plan)
 	transfers := b.copy(wanted)
 	for _, p := range plan {
 		if p.protect {
-			b.Call(unix.SYS_MPROTECT, uintptr(p.Start), uintptr(p.Size()), protection(p.Area))
+			b.Call(unix.SYS_MPROTECT, uintptr(p.Start), uintptr(p.Size()), protection(p.VMA))
 		}
 		if p.has("wf") && len(p.fresh) > 0 {
 			b.Call(unix.SYS_MADVISE, uintptr(p.Start), uintptr(p.Size()), unix.MADV_WIPEONFORK)
@@ -127,28 +127,28 @@ func (b builder) change(was *State) []transfer {
 	return transfers
 }
 
-// planned is what has to be done about an area.
-type planned struct {
-	Area
+// plannedVMA is what has to be done about an area.
+type plannedVMA struct {
+	VMA
 	fresh   []run // parts to be mapped
 	open    []run // parts to be made writable, to be filled
 	filled  bool
 	protect bool // set the protection in the end
 }
 
-func (b builder) plan(was *State, same, wanted []run) (list []planned) {
+func (b memorySteps) plan(was *State, same, wanted []run) (list []plannedVMA) {
 	kept, fill := cursor{same}, cursor{wanted}
-	before := make(map[[2]uint64]Area, len(was.areas))
-	for _, a := range was.areas {
+	before := make(map[[2]uint64]VMA, len(was.vmas))
+	for _, a := range was.vmas {
 		before[[2]uint64{a.Start, a.End}] = a
 	}
-	for _, a := range b.state.areas {
-		if special(a) {
+	for _, a := range b.state.vmas {
+		if kernelVMA(a) {
 			continue
 		}
 		whole := run{a.Start, a.End}
 		stays := kept.within(whole)
-		p := planned{Area: a, fresh: minus([]run{whole}, stays), filled: len(fill.within(whole)) > 0}
+		p := plannedVMA{VMA: a, fresh: minus([]run{whole}, stays), filled: len(fill.within(whole)) > 0}
 		old, unchanged := before[[2]uint64{a.Start, a.End}]
 		unchanged = unchanged && protection(old) == protection(a)
 		if p.filled && !(unchanged && a.Write) {
@@ -162,20 +162,20 @@ func (b builder) plan(was *State, same, wanted []run) (list []planned) {
 	return list
 }
 
-func readOwnAreas(pid int) ([]Area, error) {
+func readMaps(pid int) ([]VMA, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return parseAreas(f)
+	return parseMaps(f)
 }
 
-// builder appends the steps that make a twin.
-type builder struct {
+// memorySteps appends the steps that make a twin.
+type memorySteps struct {
 	*spawn.Script
 	state *State
-	// inside says that the process is one of a cell: it opens files by their
+	// nspid says that the process is one of a cell: it opens files by their
 	// paths, and its memory comes from the file at memoryFd.
 	inside bool
 }
@@ -183,27 +183,27 @@ type builder struct {
 // memoryFd is where a process inside has what it copies.
 const memoryFd = 3
 
-// BecomeInside appends the steps by which a process of a cell, which has the
+// RestoreMemoryOver appends the steps by which a process of a cell, which has the
 // memory of another one's twin, takes on that of the state's process, which was
 // saved to the file that it has at memoryFd. The lowest descriptor that is free
 // must be the next.
-func (s *State) BecomeInside(script *spawn.Shared, was *State) (check func() error, err error) {
+func (s *State) RestoreMemoryOver(script *spawn.Shared, was *State) (check func() error, err error) {
 	at, _, size := script.Mapping()
-	for _, a := range s.areas {
+	for _, a := range s.vmas {
 		if a.Start < uint64(at+size) && a.End > uint64(at) {
 			return nil, s.refuse(true, "uses the addresses that the script is put at")
 		}
-		if a.file() && !special(a) && strings.HasSuffix(a.Name, " (deleted)") {
+		if a.file() && !kernelVMA(a) && strings.HasSuffix(a.Name, " (deleted)") {
 			return nil, s.refuse(false, "has a parent in the cell and maps %s", a.Name)
 		}
 	}
-	b := builder{Script: script.Script, state: s, inside: true}
-	if err := b.moveVDSO(was.areas, uint64(at+size)); err != nil {
+	b := memorySteps{Script: script.Script, state: s, inside: true}
+	if err := b.moveVDSO(was.vmas, uint64(at+size)); err != nil {
 		return nil, err
 	}
 	s.written = s.own // nothing of the other's is its
-	copied := b.change(was)
-	s.Describe(script.Script, -1)
+	copied := b.diffMemory(was)
+	s.SetMM(script.Script, -1)
 	return func() error { return s.checkCopied(copied) }, nil
 }
 
@@ -241,7 +241,7 @@ func (s *State) saveTo(file *os.File) error {
 	}); controlled != nil || err != nil {
 		return errors.Join(controlled, err)
 	}
-	for at, list := 0, pieces(s.own, mostAtOnce); len(list) > 0 && err == nil; list = list[1:] {
+	for at, list := 0, pieces(s.own, maxTransfer); len(list) > 0 && err == nil; list = list[1:] {
 		size := int(list[0].size())
 		err = s.read(list[0].start, memory[at:at+size])
 		at += size
@@ -252,8 +252,8 @@ func (s *State) saveTo(file *os.File) error {
 
 // moveVDSO moves the kernel's own pages to where the process has them, by way of
 // free addresses, since old and new place may overlap.
-func (b builder) moveVDSO(own []Area, free uint64) error {
-	mine, theirs := kernelPages(own), kernelPages(b.state.areas)
+func (b memorySteps) moveVDSO(own []VMA, free uint64) error {
+	mine, theirs := kernelVMAs(own), kernelVMAs(b.state.vmas)
 	if len(mine) != len(theirs) {
 		return b.state.refuse(false, "has other pages of the kernel than usual")
 	}
@@ -273,25 +273,25 @@ func (b builder) moveVDSO(own []Area, free uint64) error {
 	return nil
 }
 
-func kernelPages(areas []Area) (list []Area) {
+func kernelVMAs(areas []VMA) (list []VMA) {
 	for _, a := range areas {
-		if vdso(a) {
+		if isVDSO(a) {
 			list = append(list, a)
 		}
 	}
 	return list
 }
 
-// clear unmaps what the process began with, but the script. The kernel's pages
+// unmapRest unmaps what the process began with, but the script. The kernel's pages
 // have moved, and the new place of some may be the old place of others.
-func (b builder) clear(own []Area, from, to uint64) {
+func (b memorySteps) unmapRest(own []VMA, from, to uint64) {
 	var keep []run
-	for _, a := range kernelPages(b.state.areas) {
+	for _, a := range kernelVMAs(b.state.vmas) {
 		keep = merged(keep, []run{{a.Start, a.End}})
 	}
 	keep = merged(keep, []run{{from, to}})
 	for _, a := range own {
-		if special(a) {
+		if kernelVMA(a) {
 			continue
 		}
 		for _, r := range minus([]run{{a.Start, a.End}}, keep) {
@@ -300,10 +300,10 @@ func (b builder) clear(own []Area, from, to uint64) {
 	}
 }
 
-// mapAreas appends the mappings. Those of files that follow each other are opened
+// mapVMAs appends the mappings. Those of files that follow each other are opened
 // once.
-func (b builder) mapAreas(plan []planned) {
-	var open Area
+func (b memorySteps) mapVMAs(plan []plannedVMA) {
+	var open VMA
 	files := b.files()
 	for _, p := range plan {
 		for _, r := range p.open {
@@ -314,14 +314,14 @@ func (b builder) mapAreas(plan []planned) {
 		}
 		if open.file() && (!p.file() || p.Inode != open.Inode || p.Name != open.Name) {
 			b.Call(unix.SYS_CLOSE, files.fd)
-			open = Area{}
+			open = VMA{}
 		}
 		if p.file() && !open.file() {
-			files.open(p.Area)
-			open = p.Area
+			files.open(p.VMA)
+			open = p.VMA
 		}
 		for _, r := range p.fresh {
-			b.area(p, r, files.fd)
+			b.mapPart(p, r, files.fd)
 		}
 	}
 	if open.file() {
@@ -330,10 +330,10 @@ func (b builder) mapAreas(plan []planned) {
 	files.close()
 }
 
-// area appends the mapping of a part of an area. What is to be filled must be
+// mapPart appends the mapping of a part of an area. What is to be filled must be
 // writable at first.
-func (b builder) area(p planned, r run, file uintptr) {
-	flags, fd, offset, prot := uintptr(unix.MAP_FIXED_NOREPLACE), ^uintptr(0), uintptr(0), protection(p.Area)
+func (b memorySteps) mapPart(p plannedVMA, r run, file uintptr) {
+	flags, fd, offset, prot := uintptr(unix.MAP_FIXED_NOREPLACE), ^uintptr(0), uintptr(0), protection(p.VMA)
 	if p.Shared {
 		flags |= unix.MAP_SHARED
 	} else {
@@ -356,7 +356,7 @@ func (b builder) area(p planned, r run, file uintptr) {
 	}
 }
 
-func protection(a Area) (prot uintptr) {
+func protection(a VMA) (prot uintptr) {
 	if a.Read {
 		prot |= unix.PROT_READ
 	}
@@ -377,14 +377,14 @@ type transfer struct {
 
 // copy appends the copying of pages from the process, to the addresses where they
 // are there.
-func (b builder) copy(wanted []run) []transfer {
+func (b memorySteps) copy(wanted []run) []transfer {
 	var done []transfer
 	var position uint64 // in the file, for who has one
 	defer func() { b.state.copied += position }()
-	wanted = pieces(wanted, mostAtOnce)
+	wanted = pieces(wanted, maxTransfer)
 	for len(wanted) > 0 {
 		n, total := 0, uint64(0)
-		for n < len(wanted) && n < iovMax && total+wanted[n].size() <= mostAtOnce {
+		for n < len(wanted) && n < iovMax && total+wanted[n].size() <= maxTransfer {
 			total += wanted[n].size()
 			n++
 		}
@@ -404,15 +404,15 @@ func (b builder) copy(wanted []run) []transfer {
 }
 
 // fill appends the filling of so many ranges.
-func (b builder) fill(ranges uintptr, n int, position uint64) spawn.Step {
+func (b memorySteps) fill(ranges uintptr, n int, position uint64) spawn.Step {
 	if b.inside {
 		return b.Call(unix.SYS_PREADV, memoryFd, ranges, uintptr(n), uintptr(position), 0)
 	}
 	return b.Call(unix.SYS_PROCESS_VM_READV, uintptr(b.state.PID), ranges, uintptr(n), ranges, uintptr(n), 0)
 }
 
-// mostAtOnce is how much one call is asked to copy; the kernel does up to 2 GiB.
-const mostAtOnce = 1 << 30
+// maxTransfer is how much one call is asked to copy; the kernel does up to 2 GiB.
+const maxTransfer = 1 << 30
 
 // pieces splits runs that are larger than a size.
 func pieces(list []run, most uint64) (small []run) {
@@ -427,7 +427,7 @@ func pieces(list []run, most uint64) (small []run) {
 }
 
 // errShort is the failure of a copy that the kernel did not finish.
-var errShort = errors.New("twin: not all memory could be copied")
+var errShort = errors.New("checkpoint: not all memory could be copied")
 
 func (s *State) checkCopied(list []transfer) error {
 	for _, t := range list {
@@ -438,14 +438,14 @@ func (s *State) checkCopied(list []transfer) error {
 	return nil
 }
 
-// Describe appends what the kernel keeps besides: where heap, arguments and
+// SetMM appends what the kernel keeps besides: where heap, arguments and
 // environment are and, unless file is negative, which program it is.
-func (s *State) Describe(script *spawn.Script, file int) {
+func (s *State) SetMM(script *spawn.Script, file int) {
 	const (
 		mapSize = 104
 		setMap  = 14 // PR_SET_MM_MAP
 	)
-	b := builder{Script: script, state: s}
+	b := memorySteps{Script: script, state: s}
 	s.layout[5] = s.brk
 	vector := b.bytes(s.auxv)
 	address, mem := b.Bytes(mapSize)

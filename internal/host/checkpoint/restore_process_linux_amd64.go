@@ -13,16 +13,16 @@ import (
 )
 
 // Tid is the number that the child must be born with.
-func (s *State) Tid() int { return s.Inside }
+func (s *State) Tid() int { return s.NSPid }
 
 // Single says whether the process had one thread.
 func (s *State) Single() bool { return len(s.threads) == 1 }
 
-// Process appends the steps by which a child of the twin becomes what the
+// RestoreProcess appends the steps by which a child of the twin becomes what the
 // process was beside its memory: how it treats signals, its timers, names and
 // limits.
-func (s *State) Process(script *spawn.Script) {
-	b := builder{Script: script, state: s}
+func (s *State) RestoreProcess(script *spawn.Script) {
+	b := memorySteps{Script: script, state: s}
 	for signal, action := range s.actions {
 		b.Call(unix.SYS_RT_SIGACTION, uintptr(signal), b.bytes(action[:]), 0, 8)
 	}
@@ -34,15 +34,15 @@ func (s *State) Process(script *spawn.Script) {
 	}
 	b.Call(unix.SYS_PERSONALITY, uintptr(s.personality))
 	b.Call(unix.SYS_UMASK, uintptr(s.umask))
-	b.habits()
+	b.processFlags()
 	b.thread(s.threads[0])
 	b.Call(unix.SYS_SET_TID_ADDRESS, uintptr(s.threads[0].clearTID))
 }
 
-// Limits appends the resource limits of the process. What it could not raise, it
+// RestoreLimits appends the resource limits of the process. What it could not raise, it
 // does not.
-func (s *State) Limits(script *spawn.Script) {
-	b := builder{Script: script, state: s}
+func (s *State) RestoreLimits(script *spawn.Script) {
+	b := memorySteps{Script: script, state: s}
 	for i, limit := range s.limits {
 		address, mem := b.Bytes(16)
 		binary.NativeEndian.PutUint64(mem, limit.Cur)
@@ -51,14 +51,14 @@ func (s *State) Limits(script *spawn.Script) {
 	}
 }
 
-func (b builder) bytes(data []byte) uintptr {
+func (b memorySteps) bytes(data []byte) uintptr {
 	address, mem := b.Bytes(len(data))
 	copy(mem, data)
 	return address
 }
 
 // thread appends what a thread sets for itself.
-func (b builder) thread(t *thread) {
+func (b memorySteps) thread(t *thread) {
 	b.Call(unix.SYS_PRCTL, unix.PR_SET_NAME, b.String(t.name))
 	b.scheduling(t)
 	b.sendPending(t)
@@ -76,15 +76,15 @@ func (b builder) thread(t *thread) {
 // threadFlags are what the C library passes for a thread.
 const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
 
-// Threads appends the making of the other threads, each with its old number.
+// RestoreThreads appends the making of the other threads, each with its old number.
 // own appends what each must do itself before it waits to be continued. The
 // first thread goes on when all of them are there.
-func (s *State) Threads(script *spawn.Script, own func()) {
-	b := builder{Script: script, state: s}
+func (s *State) RestoreThreads(script *spawn.Script, own func()) {
+	b := memorySteps{Script: script, state: s}
 	clones := make([]spawn.Step, 0, len(s.threads))
 	var ready []spawn.Word
 	for _, t := range s.threads[1:] {
-		clones = append(clones, script.Clone(spawn.Clone{Flags: threadFlags, Tids: []int{t.inside}, ClearTID: t.clearTID, Cgroup: -1}))
+		clones = append(clones, script.Clone(spawn.Clone{Flags: threadFlags, Tids: []int{t.nspid}, ClearTID: t.clearTID, Cgroup: -1}))
 		ready = append(ready, script.Word())
 	}
 	for _, word := range ready {
@@ -104,12 +104,12 @@ func (s *State) Threads(script *spawn.Script, own func()) {
 	script.Land(over)
 }
 
-// Prepare makes a child whose threads have all made their steps what the process
+// RestoreRegisters makes a child whose threads have all made their steps what the process
 // was when it was paused. It goes on from there when it is released, which is
 // the caller's to do, whether or not this fails. It must be called on a thread
 // for tracing.
-func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error) {
-	child = &Paused{PID: pid}
+func (s *State) RestoreRegisters(pid int, script *spawn.Shared) (child *Tracee, err error) {
+	child = &Tracee{PID: pid}
 	// Nothing but the script has run in it, so there are no others.
 	tids := []int{pid}
 	if len(s.threads) > 1 {
@@ -121,9 +121,9 @@ func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error
 		return child, err
 	}
 	if len(child.threads) != len(s.threads) {
-		return child, fmt.Errorf("twin: the child has %d threads, not %d", len(child.threads), len(s.threads))
+		return child, fmt.Errorf("checkpoint: the child has %d threads, not %d", len(child.threads), len(s.threads))
 	}
-	if err := s.put(child, script); err != nil {
+	if err := s.putRegisters(child, script); err != nil {
 		return child, err
 	}
 	if s.stopped {
@@ -134,14 +134,14 @@ func (s *State) Prepare(pid int, script *spawn.Shared) (child *Paused, err error
 }
 
 // Release lets a child go on.
-func (p *Paused) Release() error { return p.release() }
+func (p *Tracee) Release() error { return p.release() }
 
-func (s *State) put(child *Paused, script *spawn.Shared) error {
-	child.threads[0].inside = s.threads[0].inside
+func (s *State) putRegisters(child *Tracee, script *spawn.Shared) error {
+	child.threads[0].nspid = s.threads[0].nspid
 	for i, t := range child.threads {
 		var err error
 		if i > 0 {
-			if t.inside, err = insideOf(child.PID, t.TID); err != nil {
+			if t.nspid, err = nspidOf(child.PID, t.TID); err != nil {
 				return err
 			}
 		}
@@ -150,15 +150,15 @@ func (s *State) put(child *Paused, script *spawn.Shared) error {
 		}
 	}
 	leader := child.threads[0]
-	leader.Careful = s.careful()
+	leader.Careful = s.usesTraps()
 	at, _, size := script.Mapping()
-	if result, err := leader.Call(&leader.regs, s.site, unix.SYS_MUNMAP, uint64(at), uint64(size)); err != nil || result != 0 {
-		return fmt.Errorf("twin: unmap the script: %d, %w", result, err)
+	if result, err := leader.Call(&leader.regs, s.syscallAt, unix.SYS_MUNMAP, uint64(at), uint64(size)); err != nil || result != 0 {
+		return fmt.Errorf("checkpoint: unmap the script: %d, %w", result, err)
 	}
 	for _, t := range child.threads {
-		was := s.byNumber(t.inside)
+		was := s.threadByNSPid(t.nspid)
 		if was == nil {
-			return fmt.Errorf("twin: the child has a thread %d", t.inside)
+			return fmt.Errorf("checkpoint: the child has a thread %d", t.nspid)
 		}
 		t.Careful = leader.Careful
 		if err := s.putRSeq(child, t, was); err != nil {
@@ -170,39 +170,39 @@ func (s *State) put(child *Paused, script *spawn.Shared) error {
 			return err
 		}
 	}
-	return child.writeSequences()
+	return child.resumeRSeq()
 }
 
-// insideOf is the number that a thread has in its own pid namespace.
-func insideOf(pid, tid int) (int, error) {
+// nspidOf is the number that a thread has in its own pid namespace.
+func nspidOf(pid, tid int) (int, error) {
 	status, err := readStatus(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
 	if err != nil {
 		return 0, err
 	}
-	return status.inside()
+	return status.nspid()
 }
 
 // putRSeq registers a thread for restartable sequences. That is not among the
 // steps of the script: memory of the source's could have the kernel go on
 // elsewhere than at the next step.
-func (s *State) putRSeq(child *Paused, t, was *thread) error {
+func (s *State) putRSeq(child *Tracee, t, was *thread) error {
 	if was.rseq.Pointer == 0 {
 		return nil
 	}
 	t.rseq = was.rseq
-	if err := child.leaveSequence(t); err != nil {
+	if err := child.suspendRSeq(t); err != nil {
 		return err
 	}
-	result, err := t.Call(&t.regs, s.site, unix.SYS_RSEQ, was.rseq.Pointer, uint64(was.rseq.Size), 0, uint64(was.rseq.Signature))
+	result, err := t.Call(&t.regs, s.syscallAt, unix.SYS_RSEQ, was.rseq.Pointer, uint64(was.rseq.Size), 0, uint64(was.rseq.Signature))
 	if err != nil || result != 0 {
-		return fmt.Errorf("twin: rseq: %d, %v", result, err)
+		return fmt.Errorf("checkpoint: rseq: %d, %v", result, err)
 	}
 	return nil
 }
 
-func (s *State) byNumber(inside int) *thread {
+func (s *State) threadByNSPid(inside int) *thread {
 	for _, t := range s.threads {
-		if t.inside == inside {
+		if t.nspid == inside {
 			return t
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapping is an area of memory that a process shares with whoever maps the same
+// SharedMapping is an area of memory that a process shares with whoever maps the same
 // file. The twin has none of them, or all children would share them with each
 // other: each child maps the file of its own.
-type Mapping struct {
+type SharedMapping struct {
 	Start, Size, Offset uint64
 	Protection          uintptr
 	// Advice is for madvise, each one.
@@ -26,16 +26,16 @@ type Mapping struct {
 
 // splitShared takes what is shared out of the areas, which are the twin's.
 func (s *State) splitShared() {
-	for _, a := range s.areas {
-		if a.Shared && !special(a) {
+	for _, a := range s.vmas {
+		if a.Shared && !kernelVMA(a) {
 			s.shared = append(s.shared, a)
 		}
 	}
-	s.areas = slices.DeleteFunc(s.areas, func(a Area) bool { return a.Shared && !special(a) })
+	s.vmas = slices.DeleteFunc(s.vmas, func(a VMA) bool { return a.Shared && !kernelVMA(a) })
 }
 
 // Mappings keeps what the process shares.
-func (s *State) Mappings(k *Kept) (list []Mapping, err error) {
+func (s *State) Mappings(k *SharedObjects) (list []SharedMapping, err error) {
 	for _, a := range s.shared {
 		m, err := s.mapping(k, a)
 		if err != nil {
@@ -46,8 +46,8 @@ func (s *State) Mappings(k *Kept) (list []Mapping, err error) {
 	return list, nil
 }
 
-func (s *State) mapping(k *Kept, a Area) (m Mapping, err error) {
-	m = Mapping{Start: a.Start, Size: a.Size(), Offset: a.Offset, Protection: protection(a), Writable: a.has("sh"), Advice: adviceOf(a)}
+func (s *State) mapping(k *SharedObjects, a VMA) (m SharedMapping, err error) {
+	m = SharedMapping{Start: a.Start, Size: a.Size(), Offset: a.Offset, Protection: protection(a), Writable: a.has("sh"), Advice: adviceOf(a)}
 	if byPath() {
 		return s.pathMapping(m, a)
 	}
@@ -72,7 +72,7 @@ func (s *State) mapping(k *Kept, a Area) (m Mapping, err error) {
 		m.Path = name
 		return m, nil
 	default:
-		m.Content, err = k.content(s.Paused, link, name)
+		m.Content, err = k.content(s.Tracee, link, name)
 	}
 	if err == nil && m.Writable && m.Content.seals&unix.F_SEAL_FUTURE_WRITE != 0 {
 		err = s.refuse(false, "writes to memory at %x that was sealed since it was mapped", a.Start)
@@ -82,7 +82,7 @@ func (s *State) mapping(k *Kept, a Area) (m Mapping, err error) {
 
 // adviceOf is what the process has told the kernel about an area and children
 // are to repeat.
-func adviceOf(a Area) (list []int) {
+func adviceOf(a VMA) (list []int) {
 	for _, known := range []struct {
 		flag   string
 		advice int

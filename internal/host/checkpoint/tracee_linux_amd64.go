@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Paused is a process all of whose threads are stopped. Everything about it must
+// Tracee is a process all of whose threads are stopped. Everything about it must
 // happen on the thread that paused it.
-type Paused struct {
-	PID    int // as seen here
-	Inside int // as its own pid namespace numbers it
-	Name   string
+type Tracee struct {
+	PID   int // as seen here
+	NSPid int // as its own pid namespace numbers it
+	Name  string
 
-	threads []*thread // the first is the one that the process began with
-	status  status
-	treated uint64   // which signals it has handled or ignored
-	site    uint64   // of a syscall instruction
-	pidfd   *os.File // of the process, if it was needed
+	threads   []*thread // the first is the one that the process began with
+	status    status
+	handled   uint64   // which signals it has handled or ignored
+	syscallAt uint64   // of a syscall instruction
+	pidfd     *os.File // of the process, if it was needed
 }
 
 const (
@@ -36,14 +36,14 @@ const (
 // thread is one thread of a paused process, as it was.
 type thread struct {
 	*ptrace.Thread
-	inside   int
+	nspid    int
 	name     string
 	regs     ptrace.Registers
 	extended []byte
 	mask     uint64
 	pending  uint64 // signals for this thread alone
 	rseq     ptrace.RSeq
-	sequence uint64    // that it is in the middle of, or 0
+	rseqCS   uint64    // that it is in the middle of, or 0
 	robust   [2]uint64 // head, size
 	clearTID uint64
 	altStack [24]byte
@@ -51,21 +51,21 @@ type thread struct {
 	sched    scheduling
 }
 
-// Pause stops every thread of a process. If it fails, the process goes on: the
+// StopProcess stops every thread of a process. If it fails, the process goes on: the
 // caller ends the thread that called, since a thread of the process may be stuck.
-func Pause(pid int) (*Paused, error) {
-	p := &Paused{PID: pid}
+func StopProcess(pid int) (*Tracee, error) {
+	p := &Tracee{PID: pid}
 	if err := p.stop(); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
-	if err := p.look(); err != nil {
+	if err := p.readThreads(); err != nil {
 		return nil, errors.Join(err, p.Resume())
 	}
 	return p, nil
 }
 
 // stop seizes threads until no new ones are found: those that run may make more.
-func (p *Paused) stop() error {
+func (p *Tracee) stop() error {
 	seen := map[int]bool{}
 	for {
 		tids, err := threadIDs(p.PID)
@@ -83,8 +83,8 @@ func (p *Paused) stop() error {
 			return nil
 		}
 		if len(seen) > maxThreads {
-			p.introduce()
-			return refuse(p.Inside, p.Name, fmt.Sprintf("has more than %d threads", maxThreads), false)
+			p.readName()
+			return refuse(p.NSPid, p.Name, fmt.Sprintf("has more than %d threads", maxThreads), false)
 		}
 		if err := p.seize(fresh); err != nil {
 			return err
@@ -119,7 +119,7 @@ func taskIDs(pid int) ([]int, error) {
 }
 
 // seize stops threads: it asks all before it waits for any.
-func (p *Paused) seize(tids []int) error {
+func (p *Tracee) seize(tids []int) error {
 	var asked []*ptrace.Thread
 	for _, tid := range tids {
 		t, err := ptrace.Seize(tid)
@@ -148,11 +148,11 @@ func (p *Paused) seize(tids []int) error {
 }
 
 // explain says what it means that a thread cannot be stopped.
-func (p *Paused) explain(err error) error {
-	p.introduce()
+func (p *Tracee) explain(err error) error {
+	p.readName()
 	switch {
 	case errors.Is(err, ptrace.ErrStuck):
-		return refuse(p.Inside, p.Name, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork", true)
+		return refuse(p.NSPid, p.Name, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork", true)
 	case errors.Is(err, unix.EPERM):
 		return p.explainEPERM()
 	}
@@ -160,42 +160,42 @@ func (p *Paused) explain(err error) error {
 }
 
 // explainEPERM tells those who are traced from those who end.
-func (p *Paused) explainEPERM() error {
+func (p *Tracee) explainEPERM() error {
 	s, err := readStatus(fmt.Sprintf("/proc/%d/status", p.PID))
 	switch {
 	case err != nil:
 		return err
 	case strings.HasPrefix(s.field("State"), "Z"):
-		return refuse(p.Inside, p.Name, "has ended, but for other threads than its first", false)
+		return refuse(p.NSPid, p.Name, "has ended, but for other threads than its first", false)
 	case s.field("TracerPid") == "0":
-		return refuse(p.Inside, p.Name, "has threads that end or executes another program", true)
+		return refuse(p.NSPid, p.Name, "has threads that end or executes another program", true)
 	}
-	return refuse(p.Inside, p.Name, "is traced by another process", false)
+	return refuse(p.NSPid, p.Name, "is traced by another process", false)
 }
 
-// introduce finds out what a process is called that could not be looked at.
-func (p *Paused) introduce() {
+// readName finds out what a process is called that could not be looked at.
+func (p *Tracee) readName() {
 	status, err := readStatus(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
 		return // it has ended, and has no name any more
 	}
 	p.Name = status.field("Name")
-	if inside, err := status.inside(); err == nil {
-		p.Inside = inside
+	if inside, err := status.nspid(); err == nil {
+		p.NSPid = inside
 	}
 }
 
-// look reads what makes the threads what they are, apart from what only they
+// readThreads reads what makes the threads what they are, apart from what only they
 // themselves can ask the kernel for.
-func (p *Paused) look() (err error) {
+func (p *Tracee) readThreads() (err error) {
 	if p.status, err = readStatus(fmt.Sprintf("/proc/%d/status", p.PID)); err != nil {
 		return err
 	}
 	p.Name = p.status.field("Name")
-	if p.Inside, err = p.status.inside(); err != nil {
+	if p.NSPid, err = p.status.nspid(); err != nil {
 		return err
 	}
-	waiting, err := p.readTreated()
+	waiting, err := p.readHandled()
 	if err != nil {
 		return err
 	}
@@ -206,20 +206,20 @@ func (p *Paused) look() (err error) {
 				return err
 			}
 		}
-		if err := t.look(own); err != nil {
+		if err := t.read(own); err != nil {
 			return err
 		}
 		waiting |= t.pending
 	}
 	for _, t := range p.threads {
-		t.Careful = (p.treated|waiting)>>(unix.SIGTRAP-1)&1 != 0
+		t.Careful = (p.handled|waiting)>>(unix.SIGTRAP-1)&1 != 0
 	}
 	return nil
 }
 
-// readTreated reads which signals the process treats otherwise than all do, and
+// readHandled reads which signals the process treats otherwise than all do, and
 // which wait for it.
-func (p *Paused) readTreated() (waiting uint64, err error) {
+func (p *Tracee) readHandled() (waiting uint64, err error) {
 	caught, err := p.status.number("SigCgt", 16)
 	if err != nil {
 		return 0, err
@@ -228,12 +228,12 @@ func (p *Paused) readTreated() (waiting uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p.treated = caught | ignored
+	p.handled = caught | ignored
 	return p.status.number("ShdPnd", 16)
 }
 
-func (t *thread) look(s status) (err error) {
-	if t.inside, err = s.inside(); err != nil {
+func (t *thread) read(s status) (err error) {
+	if t.nspid, err = s.nspid(); err != nil {
 		return err
 	}
 	t.name = s.field("Name")
@@ -264,31 +264,31 @@ func (t *thread) look(s status) (err error) {
 	return nil
 }
 
-func (p *Paused) read(address uint64, into []byte) error {
+func (p *Tracee) read(address uint64, into []byte) error {
 	return p.transfer(address, into, unix.ProcessVMReadv)
 }
 
-func (p *Paused) write(address uint64, from []byte) error {
+func (p *Tracee) write(address uint64, from []byte) error {
 	return p.transfer(address, from, unix.ProcessVMWritev)
 }
 
-func (p *Paused) transfer(address uint64, memory []byte, call func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
+func (p *Tracee) transfer(address uint64, memory []byte, call func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
 	local := []unix.Iovec{{Base: &memory[0], Len: uint64(len(memory))}}
 	n, err := call(p.PID, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(memory)}}, 0)
 	if err == nil && n != len(memory) {
 		err = unix.EFAULT
 	}
 	if err != nil {
-		return fmt.Errorf("twin: memory of process %d at %x: %w", p.PID, address, err)
+		return fmt.Errorf("checkpoint: memory of process %d at %x: %w", p.PID, address, err)
 	}
 	return nil
 }
 
 // Resume lets the process go on exactly as it was when it was paused.
-func (p *Paused) Resume() error {
+func (p *Tracee) Resume() error {
 	var errs []error
-	if p.site != 0 {
-		errs = append(errs, p.writeSequences())
+	if p.syscallAt != 0 {
+		errs = append(errs, p.resumeRSeq())
 		for _, t := range p.threads {
 			errs = append(errs, t.SetRegisters(&t.regs), t.SetSignalMask(t.mask))
 		}
@@ -297,7 +297,7 @@ func (p *Paused) Resume() error {
 }
 
 // release lets the threads go.
-func (p *Paused) release() error {
+func (p *Tracee) release() error {
 	var errs []error
 	for _, t := range p.threads {
 		err := t.Detach()
@@ -307,7 +307,7 @@ func (p *Paused) release() error {
 			}
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("twin: let process %d go: %w", p.PID, err))
+			errs = append(errs, fmt.Errorf("checkpoint: let process %d go: %w", p.PID, err))
 		}
 	}
 	p.threads = nil

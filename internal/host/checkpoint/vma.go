@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Area is a mapping of a process.
-type Area struct {
+// VMA is a mapping of a process.
+type VMA struct {
 	Start, End        uint64
 	Read, Write, Exec bool
 	Shared            bool
@@ -22,23 +22,23 @@ type Area struct {
 }
 
 // Size is how large it is.
-func (a Area) Size() uint64 { return a.End - a.Start }
+func (a VMA) Size() uint64 { return a.End - a.Start }
 
 // has says whether the kernel has given the area a flag of two letters, as all
 // are.
-func (a Area) has(flag string) bool { return strings.Contains(a.flags, flag) }
+func (a VMA) has(flag string) bool { return strings.Contains(a.flags, flag) }
 
 // file says that the area shows a file, or did before its pages were written.
-func (a Area) file() bool { return a.Inode != 0 }
+func (a VMA) file() bool { return a.Inode != 0 }
 
-func (a Area) String() string { return fmt.Sprintf("%x-%x %s", a.Start, a.End, a.Name) }
+func (a VMA) String() string { return fmt.Sprintf("%x-%x %s", a.Start, a.End, a.Name) }
 
-// maxAreas is how many mappings a process may have: the kernel's own default.
-const maxAreas = 65530
+// maxVMAs is how many mappings a process may have: the kernel's own default.
+const maxVMAs = 65530
 
-// parseAreas reads what the kernel calls maps, or smaps, which has flags.
-func parseAreas(r io.Reader) ([]Area, error) {
-	var areas []Area
+// parseMaps reads what the kernel calls maps, or smaps, which has flags.
+func parseMaps(r io.Reader) ([]VMA, error) {
+	var areas []VMA
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 16<<10), 64<<10)
 	for lines.Scan() {
@@ -50,12 +50,12 @@ func parseAreas(r io.Reader) ([]Area, error) {
 		if !isHeader(line) {
 			continue
 		}
-		area, err := parseArea(string(line))
+		area, err := parseMapsLine(string(line))
 		if err != nil {
 			return nil, err
 		}
-		if areas = append(areas, area); len(areas) > maxAreas {
-			return nil, errors.New("twin: a process with too many mappings")
+		if areas = append(areas, area); len(areas) > maxVMAs {
+			return nil, errors.New("checkpoint: a process with too many mappings")
 		}
 	}
 	return areas, lines.Err()
@@ -67,9 +67,9 @@ func isHeader(line []byte) bool {
 	return len(line) > 0 && (line[0] >= '0' && line[0] <= '9' || line[0] >= 'a' && line[0] <= 'f')
 }
 
-// parseArea reads "start-end perms offset dev inode   name".
-func parseArea(line string) (a Area, err error) {
-	bad := func() (Area, error) { return Area{}, fmt.Errorf("twin: a mapping reads %.80q", line) }
+// parseMapsLine reads "start-end perms offset dev inode   name".
+func parseMapsLine(line string) (a VMA, err error) {
+	bad := func() (VMA, error) { return VMA{}, fmt.Errorf("checkpoint: a mapping reads %.80q", line) }
 	rest := line
 	next := func(sep byte) (field string) {
 		if i := strings.IndexByte(rest, sep); i >= 0 {
@@ -104,11 +104,11 @@ func parseArea(line string) (a Area, err error) {
 	return a, nil
 }
 
-// special says that the kernel made the area, for every process.
-func special(a Area) bool {
-	return a.Name == "[vsyscall]" || vdso(a)
+// kernelVMA says that the kernel made the area, for every process.
+func kernelVMA(a VMA) bool {
+	return a.Name == "[vsyscall]" || isVDSO(a)
 }
 
-func vdso(a Area) bool {
+func isVDSO(a VMA) bool {
 	return a.Name == "[vdso]" || strings.HasPrefix(a.Name, "[vvar")
 }

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readAreas reads the mappings. Their flags are slow to read, and are those of
+// readVMAs reads the mappings. Their flags are slow to read, and are those of
 // before if the mappings are.
-func (s *State) readAreas(was *State, paths bool) (err error) {
-	wiped := func(a Area) bool { return a.has("wf") } // other memory may have come to its place
-	if was != nil && !slices.ContainsFunc(was.areas, wiped) {
-		if s.same, err = s.outlined(was.outline); err != nil {
+func (s *State) readVMAs(was *State, paths bool) (err error) {
+	wiped := func(a VMA) bool { return a.has("wf") } // other memory may have come to its place
+	if was != nil && !slices.ContainsFunc(was.vmas, wiped) {
+		if s.same, err = s.sameOutline(was.outline); err != nil {
 			return err
 		}
 	}
 	if s.same {
-		s.outline, s.areas, s.shared, s.private = was.outline, was.areas, was.shared, was.private
+		s.outline, s.vmas, s.shared, s.private = was.outline, was.vmas, was.shared, was.private
 		return nil
 	}
 	if s.outline, err = readOutline(s.PID, paths); err != nil {
@@ -32,10 +32,10 @@ func (s *State) readAreas(was *State, paths bool) (err error) {
 		return err
 	}
 	defer f.Close()
-	s.areas, err = parseAreas(f)
+	s.vmas, err = parseMaps(f)
 	s.splitShared()
-	for _, a := range s.areas {
-		if !special(a) && !a.Shared && !a.has("wf") {
+	for _, a := range s.vmas {
+		if !kernelVMA(a) && !a.Shared && !a.has("wf") {
 			s.private = append(s.private, run{a.Start, a.End})
 		}
 	}
@@ -47,11 +47,11 @@ func (s *State) readAreas(was *State, paths bool) (err error) {
 // Kernels before 6.11 have no list.
 type outline struct {
 	text []byte
-	list []mapping
+	list []procmapQuery
 }
 
-// mapping is the kernel's struct procmap_query.
-type mapping struct {
+// procmapQuery is the kernel's struct procmap_query.
+type procmapQuery struct {
 	size, flags, address                    uint64
 	start, end, access, page, offset, inode uint64
 	major, minor                            uint32
@@ -60,16 +60,16 @@ type mapping struct {
 }
 
 const (
-	queryMapping   = 0xc0686611 // PROCMAP_QUERY
-	coveringOrNext = 0x10
+	procmapQueryIoctl = 0xc0686611 // PROCMAP_QUERY
+	coveringOrNext    = 0x10
 )
 
 func readOutline(pid int, paths bool) (o outline, err error) {
 	path := fmt.Sprintf("/proc/%d/maps", pid)
 	if !paths {
-		err = eachMapping(path, func(m mapping) bool {
+		err = eachMapping(path, func(m procmapQuery) bool {
 			o.list = append(o.list, m)
-			return len(o.list) < maxAreas
+			return len(o.list) < maxVMAs
 		})
 	}
 	if err == nil && o.list == nil {
@@ -78,15 +78,15 @@ func readOutline(pid int, paths bool) (o outline, err error) {
 	return o, err
 }
 
-// outlined says whether the process has the mappings that it had.
-func (s *State) outlined(was outline) (bool, error) {
+// sameOutline says whether the process has the mappings that it had.
+func (s *State) sameOutline(was outline) (bool, error) {
 	path := fmt.Sprintf("/proc/%d/maps", s.PID)
 	if was.list == nil {
 		text, err := readProc(path)
 		return bytes.Equal(text, was.text), err
 	}
 	rest := was.list
-	err := eachMapping(path, func(m mapping) bool {
+	err := eachMapping(path, func(m procmapQuery) bool {
 		if len(rest) == 0 || m != rest[0] {
 			rest = nil
 			return false
@@ -99,16 +99,16 @@ func (s *State) outlined(was outline) (bool, error) {
 
 // eachMapping gives the mappings one after another, until it is told to stop. It
 // gives none if the kernel cannot.
-func eachMapping(path string, give func(mapping) bool) error {
+func eachMapping(path string, give func(procmapQuery) bool) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
-	var m mapping
+	var m procmapQuery
 	for {
-		m = mapping{size: uint64(unsafe.Sizeof(m)), flags: coveringOrNext, address: m.end}
-		_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), queryMapping, uintptr(unsafe.Pointer(&m)))
+		m = procmapQuery{size: uint64(unsafe.Sizeof(m)), flags: coveringOrNext, address: m.end}
+		_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), procmapQueryIoctl, uintptr(unsafe.Pointer(&m)))
 		switch {
 		case errno == unix.ENOENT || errno == unix.ENOTTY:
 			return nil

@@ -10,7 +10,7 @@ import (
 
 var kinds = []Kind{File, Deleted, Virtual, Pipe, Socket, Event, Poll, Timer, Signals, Memory}
 
-func (c *recaller) descriptors(docs []descriptorDocument) (list []Descriptor, err error) {
+func (c *decoder) descriptors(docs []descriptorImage) (list []Descriptor, err error) {
 	if len(docs) > maxDescriptors {
 		return nil, damaged("%d descriptors", len(docs))
 	}
@@ -29,19 +29,19 @@ func (c *recaller) descriptors(docs []descriptorDocument) (list []Descriptor, er
 	return list, nil
 }
 
-func (c *recaller) descriptor(doc *descriptorDocument) (d Descriptor, err error) {
+func (c *decoder) descriptor(doc *descriptorImage) (d Descriptor, err error) {
 	d = doc.Descriptor
 	d.Target = string(doc.Target)
 	if d.Content, err = c.content(doc.Content); err != nil {
 		return d, err
 	}
-	if d.Sock, err = doc.Sock.recall(); err != nil {
+	if d.Socket, err = doc.Socket.decode(); err != nil {
 		return d, err
 	}
 	path := d.Kind == File || d.Kind == Virtual
 	ok := slices.Contains(kinds, d.Kind) && plainName(d.Target) && (!path || strings.HasPrefix(d.Target, "/")) &&
-		(d.Kind == Deleted || d.Kind == Memory) == (d.Content != nil) && (d.Kind == Socket) == (d.Sock != nil) &&
-		(d.Sock == nil || d.Sock.Inode == d.Inode) && d.Position >= 0 &&
+		(d.Kind == Deleted || d.Kind == Memory) == (d.Content != nil) && (d.Kind == Socket) == (d.Socket != nil) &&
+		(d.Socket == nil || d.Socket.Inode == d.Inode) && d.Position >= 0 &&
 		d.Capacity >= 0 && d.Capacity <= maxPipe && len(d.Unread) <= d.Capacity &&
 		len(d.Watches) <= maxWatches && len(d.Locks) <= maxLocks
 	if !ok {
@@ -50,7 +50,7 @@ func (c *recaller) descriptor(doc *descriptorDocument) (d Descriptor, err error)
 	return d, nil
 }
 
-func (c *recaller) content(place *int) (*Content, error) {
+func (c *decoder) content(place *int) (*Content, error) {
 	if place == nil {
 		return nil, nil
 	}
@@ -60,12 +60,12 @@ func (c *recaller) content(place *int) (*Content, error) {
 	return c.contents[*place], nil
 }
 
-func (c *recaller) mappings(docs []mappingDocument) (list []Mapping, err error) {
-	if len(docs) > maxAreas {
+func (c *decoder) mappings(docs []mappingImage) (list []SharedMapping, err error) {
+	if len(docs) > maxVMAs {
 		return nil, damaged("%d mappings", len(docs))
 	}
 	for i := range docs {
-		m := docs[i].Mapping
+		m := docs[i].SharedMapping
 		m.Path = string(docs[i].Path)
 		if m.Content, err = c.content(docs[i].Content); err != nil {
 			return nil, err
@@ -86,11 +86,11 @@ const (
 	maxOption  = 256
 )
 
-func (doc *socketDocument) recall() (*Sock, error) {
+func (doc *socketImage) decode() (*SocketState, error) {
 	if doc == nil {
 		return nil, nil
 	}
-	s := doc.Sock
+	s := doc.SocketState
 	s.local, s.remote, s.backlog, s.shut, s.mode, s.queue = doc.Local, doc.Remote, doc.Backlog, doc.Shut, doc.Mode&0o777, doc.Queue
 	family := slices.Contains([]int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, s.Family)
 	kind := slices.Contains([]int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}, s.Type)

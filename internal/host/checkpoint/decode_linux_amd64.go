@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recall gives the processes of a document that was kept, and what they hold
+// Decode gives the processes of a document that was kept, and what they hold
 // together: contents are the files that WriteContent wrote, which Kept closes, and
 // root is that of the cell where they will be.
 // Nothing in the document is believed. What it may say is bounded as what a
 // process may have is; that it has the rights of its cell only, whatever its
 // registers and memory are, is for those to see to who make it. Errors: Invalid, and
 // Conflict if the root has other files than it had.
-func (d *Document) Recall(contents []*os.File, root *inroot.Root) ([]Process, *Kept, error) {
-	k := NewKept()
-	list, err := d.recall(k, contents)
+func (d *Image) Decode(contents []*os.File, root *inroot.Root) ([]Process, *SharedObjects, error) {
+	k := NewSharedObjects()
+	list, err := d.decode(k, contents)
 	if err == nil {
 		err = d.checkFiles(list, root)
 	}
@@ -34,15 +34,15 @@ func (d *Document) Recall(contents []*os.File, root *inroot.Root) ([]Process, *K
 	return list, k, nil
 }
 
-func (d *Document) recall(k *Kept, files []*os.File) ([]Process, error) {
-	contents, err := d.recallContents(files)
+func (d *Image) decode(k *SharedObjects, files []*os.File) ([]Process, error) {
+	contents, err := d.decodeContents(files)
 	if err != nil {
 		return nil, err
 	}
 	if len(d.Processes) > maxProcesses {
 		return nil, damaged("%d processes", len(d.Processes))
 	}
-	c := &recaller{contents: contents, inside: map[int]bool{}}
+	c := &decoder{contents: contents, taken: map[int]bool{}}
 	var list []Process
 	for i := range d.Processes {
 		p, err := c.process(&d.Processes[i], i)
@@ -69,7 +69,7 @@ const (
 	maxFile      = 1<<63 - 1
 )
 
-func (d *Document) recallContents(files []*os.File) (list []*Content, err error) {
+func (d *Image) decodeContents(files []*os.File) (list []*Content, err error) {
 	if len(d.Contents) > maxContents || len(files) != len(d.Contents) {
 		return nil, damaged("%d contents, in %d files", len(d.Contents), len(files))
 	}
@@ -77,7 +77,7 @@ func (d *Document) recallContents(files []*os.File) (list []*Content, err error)
 	for i, doc := range d.Contents {
 		c := &Content{packed: true, Memory: doc.Memory, Name: string(doc.Name), Dir: string(doc.Dir), size: doc.Size, mode: doc.Mode & 0o777, seals: doc.Seals,
 			id: fileID{inode: uint64(i)}, file: files[i]}
-		if c.data, err = recallRuns(doc.Data, 1, maxFile, maxDataRuns); err != nil {
+		if c.data, err = decodeRuns(doc.Data, 1, maxFile, maxDataRuns); err != nil {
 			return nil, err
 		}
 		info, err := files[i].Stat()
@@ -103,8 +103,8 @@ func sizeOf(list []run) (total uint64) {
 	return total
 }
 
-// recallRuns wants runs in order, in whole units, below an end.
-func recallRuns(pairs [][2]uint64, unit, end uint64, most int) (list []run, err error) {
+// decodeRuns wants runs in order, in whole units, below an end.
+func decodeRuns(pairs [][2]uint64, unit, end uint64, most int) (list []run, err error) {
 	if len(pairs) > most {
 		return nil, damaged("%d ranges", len(pairs))
 	}
@@ -121,18 +121,18 @@ func recallRuns(pairs [][2]uint64, unit, end uint64, most int) (list []run, err 
 
 func plainName(s string) bool { return len(s) <= maxName && !strings.ContainsRune(s, 0) }
 
-// recaller checks processes one after another.
-type recaller struct {
+// decoder checks processes one after another.
+type decoder struct {
 	contents []*Content
-	inside   map[int]bool // numbers that are taken, of threads too
+	taken    map[int]bool // numbers that are taken, of threads too
 }
 
-func (c *recaller) process(doc *processDocument, place int) (p Process, err error) {
+func (c *decoder) process(doc *processImage, place int) (p Process, err error) {
 	p = Process{Parent: doc.Parent, Was: doc.Was}
 	if doc.Parent < -1 || doc.Parent >= place {
 		return p, damaged("process %d with the parent %d", place, doc.Parent)
 	}
-	if p.Place, err = doc.Place.recall(); err != nil {
+	if p.Place, err = doc.Place.decode(); err != nil {
 		return p, err
 	}
 	if p.State, err = c.state(&doc.State); err != nil {
@@ -145,7 +145,7 @@ func (c *recaller) process(doc *processDocument, place int) (p Process, err erro
 	return p, err
 }
 
-func (doc placeDocument) recall() (p Place, err error) {
+func (doc placeImage) decode() (p Place, err error) {
 	p = Place{string(doc.Dir), string(doc.Root), string(doc.Program), doc.UID, doc.GID, doc.Groups, doc.Group, doc.Session, doc.Terminal}
 	if !plainName(p.Dir) || !plainName(p.Root) || !plainName(p.Program) || !strings.HasPrefix(p.Dir, "/") || len(p.Groups) > maxGroups {
 		return p, damaged("a process in %.80q", p.Dir)
@@ -153,60 +153,60 @@ func (doc placeDocument) recall() (p Place, err error) {
 	return p, nil
 }
 
-func (c *recaller) state(doc *stateDocument) (s *State, err error) {
-	s = &State{Paused: &Paused{Inside: doc.Inside, Name: string(doc.Name), site: doc.Site}, layout: doc.Layout, auxv: doc.Auxiliary,
+func (c *decoder) state(doc *stateImage) (s *State, err error) {
+	s = &State{Tracee: &Tracee{NSPid: doc.NSPid, Name: string(doc.Name), syscallAt: doc.Site}, layout: doc.Layout, auxv: doc.Auxiliary,
 		umask: doc.Umask & 0o777, personality: doc.Personality & 0xffffffff, stopped: doc.Stopped}
-	s.brk, s.subreaper, s.undumpable, s.barriers = doc.Break, doc.Subreaper, doc.Undumpable, doc.Barriers&allBarriers
+	s.brk, s.subreaper, s.undumpable, s.membarriers = doc.Break, doc.Subreaper, doc.Undumpable, doc.Barriers&allMembarriers
 	if len(doc.Name) > maxName || len(doc.Auxiliary) > maxAuxiliary || len(doc.Auxiliary)%16 != 0 || doc.Site >= userEnd {
-		return nil, damaged("process %d", doc.Inside)
+		return nil, damaged("process %d", doc.NSPid)
 	}
-	for _, part := range []func(*State) error{doc.recallAreas, doc.recallLimits, doc.recallSignals, doc.recallTimers} {
+	for _, part := range []func(*State) error{doc.decodeVMAs, doc.decodeLimits, doc.decodeSignals, doc.decodeTimers} {
 		if err := part(s); err != nil {
 			return nil, err
 		}
 	}
-	if len(doc.Threads) == 0 || len(doc.Threads) > maxThreads || doc.Threads[0].Inside != doc.Inside {
-		return nil, damaged("process %d, with %d threads", doc.Inside, len(doc.Threads))
+	if len(doc.Threads) == 0 || len(doc.Threads) > maxThreads || doc.Threads[0].NSPid != doc.NSPid {
+		return nil, damaged("process %d, with %d threads", doc.NSPid, len(doc.Threads))
 	}
 	for i := range doc.Threads {
-		t, err := doc.Threads[i].recall()
+		t, err := doc.Threads[i].decode()
 		if err != nil {
 			return nil, err
 		}
-		if t.inside < 2 || t.inside > maxNumber || c.inside[t.inside] {
-			return nil, damaged("a thread that has the number %d", t.inside)
+		if t.nspid < 2 || t.nspid > maxNumber || c.taken[t.nspid] {
+			return nil, damaged("a thread that has the number %d", t.nspid)
 		}
-		c.inside[t.inside] = true
+		c.taken[t.nspid] = true
 		s.threads = append(s.threads, t)
 	}
 	return s, nil
 }
 
-func (doc *stateDocument) recallAreas(s *State) (err error) {
-	if len(doc.Areas) > maxAreas {
+func (doc *stateImage) decodeVMAs(s *State) (err error) {
+	if len(doc.Areas) > maxVMAs {
 		return damaged("%d mappings", len(doc.Areas))
 	}
 	last := uint64(0)
 	for _, a := range doc.Areas {
-		area := Area{Start: a.Start, End: a.End, Read: a.Protection&unix.PROT_READ != 0, Write: a.Protection&unix.PROT_WRITE != 0,
+		area := VMA{Start: a.Start, End: a.End, Read: a.Protection&unix.PROT_READ != 0, Write: a.Protection&unix.PROT_WRITE != 0,
 			Exec: a.Protection&unix.PROT_EXEC != 0, Offset: a.Offset, Inode: a.Inode, Name: string(a.Name), flags: a.Flags}
 		if a.Start < last || a.End <= a.Start || a.End > userEnd || (a.Start|a.End|a.Offset)%pageSize != 0 ||
-			!plainName(area.Name) || len(a.Flags) > maxName || area.file() && !strings.HasPrefix(area.Name, "/") && !special(area) {
+			!plainName(area.Name) || len(a.Flags) > maxName || area.file() && !strings.HasPrefix(area.Name, "/") && !kernelVMA(area) {
 			return damaged("a mapping %x-%x of %.80q", a.Start, a.End, a.Name)
 		}
 		last = a.End
-		s.areas = append(s.areas, area)
+		s.vmas = append(s.vmas, area)
 	}
-	if s.own, err = recallRuns(doc.Own, pageSize, userEnd, userEnd/pageSize); err != nil {
+	if s.own, err = decodeRuns(doc.Own, pageSize, userEnd, userEnd/pageSize); err != nil {
 		return err
 	}
-	if len(minus(s.own, runsOf(s.areas))) > 0 {
-		return damaged("pages of process %d that are in none of its mappings", doc.Inside)
+	if len(minus(s.own, runsOf(s.vmas))) > 0 {
+		return damaged("pages of process %d that are in none of its mappings", doc.NSPid)
 	}
 	return nil
 }
 
-func (doc *stateDocument) recallLimits(s *State) error {
+func (doc *stateImage) decodeLimits(s *State) error {
 	if len(doc.Limits) != len(s.limits) {
 		return damaged("%d resource limits", len(doc.Limits))
 	}
@@ -216,7 +216,7 @@ func (doc *stateDocument) recallLimits(s *State) error {
 	return nil
 }
 
-func (doc *stateDocument) recallSignals(s *State) (err error) {
+func (doc *stateImage) decodeSignals(s *State) (err error) {
 	s.actions = map[int][32]byte{}
 	for signal, action := range doc.Actions {
 		if signal < 1 || signal > 64 || len(action) != 32 {
@@ -224,11 +224,11 @@ func (doc *stateDocument) recallSignals(s *State) (err error) {
 		}
 		s.actions[signal] = [32]byte(action)
 	}
-	s.queued, err = recallPending(doc.Pending)
+	s.queued, err = decodePending(doc.Pending)
 	return err
 }
 
-func recallPending(docs [][]byte) (list []ptrace.SignalInfo, err error) {
+func decodePending(docs [][]byte) (list []ptrace.SignalInfo, err error) {
 	if len(docs) > maxPending {
 		return nil, damaged("%d pending signals", len(docs))
 	}
@@ -242,7 +242,7 @@ func recallPending(docs [][]byte) (list []ptrace.SignalInfo, err error) {
 	return list, nil
 }
 
-func (doc *stateDocument) recallTimers(s *State) error {
+func (doc *stateImage) decodeTimers(s *State) error {
 	for i, timer := range doc.Intervals {
 		if len(timer) != len(s.timers[i]) {
 			return damaged("an interval timer")
@@ -263,17 +263,17 @@ func (doc *stateDocument) recallTimers(s *State) error {
 	return nil
 }
 
-func (doc *threadDocument) recall() (t *thread, err error) {
-	t = &thread{inside: doc.Inside, name: string(doc.Name), regs: doc.Registers, extended: doc.Extended, mask: doc.Mask, rseq: doc.RSeq,
+func (doc *threadImage) decode() (t *thread, err error) {
+	t = &thread{nspid: doc.NSPid, name: string(doc.Name), regs: doc.Registers, extended: doc.Extended, mask: doc.Mask, rseq: doc.RSeq,
 		robust: doc.Robust, clearTID: doc.ClearTID}
 	t.sched = scheduling{nice: doc.Nice, policy: doc.Policy, io: doc.IO, set: len(doc.Affinity)}
 	ordinary := slices.Contains([]int{ordinaryPolicy, batchPolicy, idlePolicy}, doc.Policy&^resetOnFork)
 	if len(doc.AltStack) != len(t.altStack) || len(doc.Affinity) > len(t.sched.affinity) || len(doc.Extended) > maxExtended ||
 		!plainName(t.name) || !ordinary {
-		return nil, damaged("a thread with the number %d", doc.Inside)
+		return nil, damaged("a thread with the number %d", doc.NSPid)
 	}
 	copy(t.altStack[:], doc.AltStack)
 	copy(t.sched.affinity[:], doc.Affinity)
-	t.queued, err = recallPending(doc.Pending)
+	t.queued, err = decodePending(doc.Pending)
 	return t, err
 }

@@ -70,7 +70,7 @@ func (s *State) readScheduling() error {
 
 // scheduling appends what a thread sets of it. Processors that the new cell does
 // not have are left out by the kernel; if none are left, all are.
-func (b builder) scheduling(t *thread) {
+func (b memorySteps) scheduling(t *thread) {
 	if t.sched.policy != ordinaryPolicy {
 		b.Call(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(t.sched.policy), b.Int64(0))
 	}
@@ -92,24 +92,24 @@ var everywhere = sync.OnceValue(func() (set [maxProcessors / 8]byte) {
 	return set
 })
 
-// habits are what the process has asked of the kernel for itself as a whole.
-type habits struct {
-	subreaper  bool
-	undumpable bool
-	barriers   int64 // membarrier commands that it has registered for
+// processFlags are what the process has asked of the kernel for itself as a whole.
+type processFlags struct {
+	subreaper   bool
+	undumpable  bool
+	membarriers int64 // membarrier commands that it has registered for
 }
 
 const (
-	barrierRegistrations = 1 << 9 // MEMBARRIER_CMD_GET_REGISTRATIONS, from 6.3 on
-	// allBarriers are the commands that register. A process whose kernel does not
+	membarrierGetRegistrations = 1 << 9 // MEMBARRIER_CMD_GET_REGISTRATIONS, from 6.3 on
+	// allMembarriers are the commands that register. A process whose kernel does not
 	// tell is taken to have made them all: that refuses nothing and costs little.
-	allBarriers = 1<<2 | 1<<4 | 1<<6 | 1<<8
+	allMembarriers = 1<<2 | 1<<4 | 1<<6 | 1<<8
 )
 
-// registerBarriers appends the registrations that the memory does not have yet.
-func (b builder) registerBarriers(was *State) {
-	for command := int64(1); command <= allBarriers; command <<= 1 {
-		if command&b.state.barriers&^was.barriers != 0 {
+// registerMembarriers appends the registrations that the memory does not have yet.
+func (b memorySteps) registerMembarriers(was *State) {
+	for command := int64(1); command <= allMembarriers; command <<= 1 {
+		if command&b.state.membarriers&^was.membarriers != 0 {
 			b.Call(unix.SYS_MEMBARRIER, uintptr(command), 0, 0).MayFail()
 		}
 	}
@@ -124,8 +124,8 @@ func (s *State) Dumpable() uintptr {
 	return 1
 }
 
-// habits appends them, but for those that rights depend on.
-func (b builder) habits() {
+// processFlags appends them, but for those that rights depend on.
+func (b memorySteps) processFlags() {
 	if b.state.subreaper {
 		b.Call(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1)
 	}

@@ -11,30 +11,30 @@ import (
 	"aether/internal/host/ptrace"
 )
 
-// Process is all that an imprint knows of a process, but what is in its memory.
+// RestoreProcess is all that an imprint knows of a process, but what is in its memory.
 type Process struct {
 	// Parent is the place of its parent among the processes, or -1.
 	Parent int
-	// Was is its number on the host.
+	// Last is its number on the host.
 	Was         int
 	State       *State
 	Place       Place // with ids of the cell
 	Descriptors []Descriptor
-	Mappings    []Mapping
+	Mappings    []SharedMapping
 }
 
 // Add adds a process to the document. Stamps are of all files that it has in its
 // memory. Errors: Conflict for what cannot be kept.
-func (d *Document) Add(p Process, stamps map[string]Stamp) error {
+func (d *Image) Add(p Process, stamps map[string]Stamp) error {
 	if err := errors.Join(p.State.checkNames(), d.stamp(p.State, stamps)); err != nil {
 		return err
 	}
-	doc := processDocument{Parent: p.Parent, Was: p.Was, State: p.State.document(), Place: p.Place.document()}
+	doc := processImage{Parent: p.Parent, Was: p.Was, State: p.State.encode(), Place: p.Place.encode()}
 	for _, one := range p.Descriptors {
-		doc.Descriptors = append(doc.Descriptors, descriptorDocument{one, text(one.Target), one.Sock.document(), d.place(one.Content)})
+		doc.Descriptors = append(doc.Descriptors, descriptorImage{one, text(one.Target), one.Socket.encode(), d.contentIndex(one.Content)})
 	}
 	for _, m := range p.Mappings {
-		doc.Mappings = append(doc.Mappings, mappingDocument{m, text(m.Path), d.place(m.Content)})
+		doc.Mappings = append(doc.Mappings, mappingImage{m, text(m.Path), d.contentIndex(m.Content)})
 	}
 	d.Processes = append(d.Processes, doc)
 	return nil
@@ -42,16 +42,16 @@ func (d *Document) Add(p Process, stamps map[string]Stamp) error {
 
 // checkNames refuses files that nobody could find again by their names.
 func (s *State) checkNames() error {
-	for _, a := range s.areas {
-		if a.file() && !special(a) && strings.HasSuffix(a.Name, removedMark) {
+	for _, a := range s.vmas {
+		if a.file() && !kernelVMA(a) && strings.HasSuffix(a.Name, removedMark) {
 			return s.refuse(false, "maps %s, which was removed", strings.TrimSuffix(a.Name, removedMark))
 		}
 	}
 	return nil
 }
 
-// place is where a content is in the document, to which it is added if need be.
-func (d *Document) place(c *Content) *int {
+// bufferArg is where a content is in the document, to which it is added if need be.
+func (d *Image) contentIndex(c *Content) *int {
 	if c == nil {
 		return nil
 	}
@@ -59,13 +59,13 @@ func (d *Document) place(c *Content) *int {
 	if at < 0 {
 		at = len(d.contents)
 		d.contents = append(d.contents, c)
-		d.Contents = append(d.Contents, contentDocument{c.Memory, text(c.Name), text(c.Dir), c.size, c.mode, c.seals, pairs(c.data)})
+		d.Contents = append(d.Contents, contentImage{c.Memory, text(c.Name), text(c.Dir), c.size, c.mode, c.seals, pairs(c.data)})
 	}
 	return &at
 }
 
 // WriteContent writes the content at a place of the document, without its holes.
-func (d *Document) WriteContent(place int, to io.Writer) error {
+func (d *Image) WriteContent(place int, to io.Writer) error {
 	c := d.contents[place]
 	for _, r := range c.data {
 		if _, err := io.CopyN(to, io.NewSectionReader(c.file, int64(r.start), int64(r.size())), int64(r.size())); err != nil {
@@ -82,10 +82,10 @@ func pairs(list []run) (out [][2]uint64) {
 	return out
 }
 
-func (s *State) document() stateDocument {
-	doc := stateDocument{Inside: s.Inside, Name: text(s.Name), Site: s.site, Break: s.brk, Layout: s.layout, Auxiliary: s.auxv,
-		Umask: s.umask, Personality: s.personality, Subreaper: s.subreaper, Barriers: s.barriers, Undumpable: s.undumpable, Stopped: s.stopped,
-		Actions: map[int][]byte{}, Pending: infos(s.queued), Own: pairs(s.own)}
+func (s *State) encode() stateImage {
+	doc := stateImage{NSPid: s.NSPid, Name: text(s.Name), Site: s.syscallAt, Break: s.brk, Layout: s.layout, Auxiliary: s.auxv,
+		Umask: s.umask, Personality: s.personality, Subreaper: s.subreaper, Barriers: s.membarriers, Undumpable: s.undumpable, Stopped: s.stopped,
+		Actions: map[int][]byte{}, Pending: encodePending(s.queued), Own: pairs(s.own)}
 	for _, l := range s.limits {
 		doc.Limits = append(doc.Limits, [2]uint64{l.Cur, l.Max})
 	}
@@ -96,43 +96,43 @@ func (s *State) document() stateDocument {
 		doc.Intervals[i] = timer[:]
 	}
 	for _, t := range s.posixTimers {
-		doc.Timers = append(doc.Timers, timerDocument{t.id, t.clock, t.notify, t.signal, t.value, t.thread, t.spec[:]})
+		doc.Timers = append(doc.Timers, timerImage{t.id, t.clock, t.notify, t.signal, t.value, t.thread, t.spec[:]})
 	}
-	for _, a := range s.areas {
+	for _, a := range s.vmas {
 		if a.Name != "[vsyscall]" { // every process has it, and nobody can move it
-			doc.Areas = append(doc.Areas, areaDocument{a.Start, a.End, uint8(protection(a)), a.Offset, a.Inode, text(a.Name), a.flags})
+			doc.Areas = append(doc.Areas, vmaImage{a.Start, a.End, uint8(protection(a)), a.Offset, a.Inode, text(a.Name), a.flags})
 		}
 	}
 	for _, t := range s.threads {
-		doc.Threads = append(doc.Threads, t.document())
+		doc.Threads = append(doc.Threads, t.encode())
 	}
 	return doc
 }
 
-func (t *thread) document() threadDocument {
-	return threadDocument{Inside: t.inside, Name: text(t.name), Registers: t.regs, Extended: t.extended, Mask: t.mask, RSeq: t.rseq,
-		Robust: t.robust, ClearTID: t.clearTID, AltStack: t.altStack[:], Pending: infos(t.queued),
+func (t *thread) encode() threadImage {
+	return threadImage{NSPid: t.nspid, Name: text(t.name), Registers: t.regs, Extended: t.extended, Mask: t.mask, RSeq: t.rseq,
+		Robust: t.robust, ClearTID: t.clearTID, AltStack: t.altStack[:], Pending: encodePending(t.queued),
 		Nice: t.sched.nice, Policy: t.sched.policy, IO: t.sched.io, Affinity: t.sched.affinity[:t.sched.set]}
 }
 
-func infos(list []ptrace.SignalInfo) (out [][]byte) {
+func encodePending(list []ptrace.SignalInfo) (out [][]byte) {
 	for _, info := range list {
 		out = append(out, info[:])
 	}
 	return out
 }
 
-func (p Place) document() placeDocument {
-	return placeDocument{text(p.Dir), text(p.Root), text(p.Program), p.UID, p.GID, p.Groups, p.Group, p.Session, p.Terminal}
+func (p Place) encode() placeImage {
+	return placeImage{text(p.Dir), text(p.Root), text(p.Program), p.UID, p.GID, p.Groups, p.Group, p.Session, p.Terminal}
 }
 
-func (s *Sock) document() *socketDocument {
+func (s *SocketState) encode() *socketImage {
 	if s == nil {
 		return nil
 	}
-	doc := &socketDocument{Sock: *s, Local: s.local, Remote: s.remote, Backlog: s.backlog, Shut: s.shut, Mode: s.mode, Queue: s.queue}
+	doc := &socketImage{SocketState: *s, Local: s.local, Remote: s.remote, Backlog: s.backlog, Shut: s.shut, Mode: s.mode, Queue: s.queue}
 	for _, o := range s.options {
-		doc.Options = append(doc.Options, optionDocument{o.level, o.name, o.value})
+		doc.Options = append(doc.Options, optionImage{o.level, o.name, o.value})
 	}
 	return doc
 }

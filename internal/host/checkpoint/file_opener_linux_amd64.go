@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// files opens, in the process that becomes a twin, the files that areas show.
+// fileOpener opens, in the process that becomes a twin, the files that areas show.
 // Root opens the very files; others open them by their paths, in the root of the
 // process, and look afterwards whether they are the same.
-type files struct {
-	builder
+type fileOpener struct {
+	memorySteps
 	fd   uintptr // that the file is open at: the lowest that is free
 	root bool    // the process's root is open below it
 }
 
-func (b builder) files() *files {
+func (b memorySteps) files() *fileOpener {
 	if b.inside {
-		return &files{builder: b, fd: memoryFd + 1}
+		return &fileOpener{memorySteps: b, fd: memoryFd + 1}
 	}
-	return &files{builder: b, fd: OpenFd}
+	return &fileOpener{memorySteps: b, fd: OpenFd}
 }
 
 // byPath says that files can only be opened by their paths.
 var byPath = sync.OnceValue(func() bool {
-	areas, err := readOwnAreas(os.Getpid())
+	areas, err := readMaps(os.Getpid())
 	if err != nil {
 		return true
 	}
@@ -48,7 +48,7 @@ var byPath = sync.OnceValue(func() bool {
 
 const here = ^uintptr(99) // AT_FDCWD
 
-func (f *files) open(a Area) {
+func (f *fileOpener) open(a VMA) {
 	if f.inside {
 		// The cell's own files; where the paths lead it could lead itself.
 		f.Call(unix.SYS_OPENAT, here, f.String(a.Name), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -71,7 +71,7 @@ func (f *files) open(a Area) {
 	f.Call(unix.SYS_OPENAT2, OpenFd, f.String(a.Name), how, 24)
 }
 
-func (f *files) close() {
+func (f *fileOpener) close() {
 	if f.root {
 		f.Call(unix.SYS_CLOSE, OpenFd)
 	}
@@ -82,8 +82,8 @@ func (s *State) checkPaths() error {
 	if !byPath() {
 		return nil
 	}
-	for _, a := range s.areas {
-		if a.file() && !special(a) && strings.HasSuffix(a.Name, " (deleted)") {
+	for _, a := range s.vmas {
+		if a.file() && !kernelVMA(a) && strings.HasSuffix(a.Name, " (deleted)") {
 			return s.refuse(false, "maps %s, which takes root to carry over", a.Name)
 		}
 	}
@@ -95,15 +95,15 @@ func (s *State) checkFiles(pid int) error {
 	if !byPath() {
 		return nil
 	}
-	have, err := readOwnAreas(pid)
+	have, err := readMaps(pid)
 	if err != nil {
 		return err
 	}
-	for _, a := range s.areas {
+	for _, a := range s.vmas {
 		for len(have) > 0 && have[0].End <= a.Start {
 			have = have[1:] // what was two areas there may be one here
 		}
-		if a.file() && !special(a) && (len(have) == 0 || have[0].Start > a.Start || have[0].Inode != a.Inode) {
+		if a.file() && !kernelVMA(a) && (len(have) == 0 || have[0].Start > a.Start || have[0].Inode != a.Inode) {
 			return s.refuse(true, "maps %s, which is another file by now", a.Name)
 		}
 	}
@@ -112,7 +112,7 @@ func (s *State) checkFiles(pid int) error {
 
 // pathMapping is what the process shares, for who can open files by their paths
 // only.
-func (s *State) pathMapping(m Mapping, a Area) (Mapping, error) {
+func (s *State) pathMapping(m SharedMapping, a VMA) (SharedMapping, error) {
 	root, err := inroot.Open(fmt.Sprintf("/proc/%d/root", s.PID))
 	if err != nil {
 		return m, err

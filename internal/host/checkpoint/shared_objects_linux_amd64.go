@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kept is what the processes of an imprint hold together: which of their
+// SharedObjects is what the processes of an imprint hold together: which of their
 // descriptors stand for one open file, which sockets are connected, and copies of
 // what is in files and memory that have no name to find them by again.
-type Kept struct {
+type SharedObjects struct {
 	open     map[string][]openFile // by what the kernel calls them, in its order
 	objects  int
 	contents map[fileID]*Content
@@ -33,13 +33,13 @@ type pollSet struct {
 // with, and how many of that number came before.
 type watchID struct{ number, before int }
 
-// NewKept begins the keeping for processes that are paused at the same time.
-func NewKept() *Kept {
-	return &Kept{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}}
+// NewSharedObjects begins the keeping for processes that are paused at the same time.
+func NewSharedObjects() *SharedObjects {
+	return &SharedObjects{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}}
 }
 
 // Close gives the copies back.
-func (k *Kept) Close() error {
+func (k *SharedObjects) Close() error {
 	if k == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ type openFile struct{ pid, number, object int }
 
 // identify finds out which open file a descriptor stands for. The kernel has an
 // order of them, so that few have to be compared.
-func (k *Kept) identify(pid int, d *Descriptor) error {
+func (k *SharedObjects) identify(pid int, d *Descriptor) error {
 	var failed error
 	known := k.open[d.Target]
 	at, found := slices.BinarySearchFunc(known, openFile{pid: pid, number: d.Number}, func(a, b openFile) int {
@@ -88,7 +88,7 @@ func compareFiles(a, b openFile) (int, error) {
 	case order == 2:
 		return 1, nil
 	case order != 0:
-		return 0, fmt.Errorf("twin: the kernel has no order of open files")
+		return 0, fmt.Errorf("checkpoint: the kernel has no order of open files")
 	}
 	return 0, nil
 }
@@ -96,10 +96,10 @@ func compareFiles(a, b openFile) (int, error) {
 // claim keeps those watches of an epoll set that the process can make again: in
 // which the number stands for the file that is watched. A number may have been
 // closed since, or stand for another file, or be one of another process.
-func (k *Kept) claim(p *Paused, d *Descriptor) error {
+func (k *SharedObjects) claim(p *Tracee, d *Descriptor) error {
 	set := k.polls[d.Object]
 	if set == nil {
-		set = &pollSet{map[watchID]bool{}, refuse(p.Inside, p.Name, fmt.Sprintf("has an epoll set, descriptor %d, that watches a file which has been closed under the number that it is watched by", d.Number), false)}
+		set = &pollSet{map[watchID]bool{}, refuse(p.NSPid, p.Name, fmt.Sprintf("has an epoll set, descriptor %d, that watches a file which has been closed under the number that it is watched by", d.Number), false)}
 		for _, id := range watchIDs(d.Watches) {
 			set.unclaimed[id] = true
 		}
@@ -135,7 +135,7 @@ func watchIDs(watches [][3]int64) []watchID {
 
 // watches says whether a number of the process stands for what an epoll set
 // watches by it.
-func (p *Paused) watches(poll int, id watchID) (bool, error) {
+func (p *Tracee) watches(poll int, id watchID) (bool, error) {
 	const watched = 7 // KCMP_EPOLL_TFD
 	slot := [3]uint32{uint32(poll), uint32(id.number), uint32(id.before)}
 	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(p.PID), uintptr(p.PID), watched, uintptr(id.number), uintptr(unsafe.Pointer(&slot)), 0)
@@ -150,7 +150,7 @@ func (p *Paused) watches(poll int, id watchID) (bool, error) {
 
 // Check says, once all processes have been read, whether all that they hold
 // together can be made again.
-func (k *Kept) Check() error {
+func (k *SharedObjects) Check() error {
 	for _, set := range k.polls {
 		if len(set.unclaimed) > 0 {
 			return set.refusal

@@ -1,0 +1,140 @@
+package checkpoint
+
+import "aether/internal/host/ptrace"
+
+// Image is an imprint as it is kept on disk, but for what is in memory and in
+// files without a name: those are files of their own.
+type Image struct {
+	Machine   Machine        `json:"machine"`
+	Processes []processImage `json:"processes"`
+	Contents  []contentImage `json:"contents,omitempty"`
+	Files     []fileImage    `json:"files,omitempty"`
+
+	contents []*Content // what is in Contents
+	stamped  map[string]bool
+}
+
+type processImage struct {
+	// Parent is the place of its parent among the processes, or -1.
+	Parent int `json:"parent"`
+	// Last is the number that it had on the host, by which places tell groups and
+	// sessions apart.
+	Was         int               `json:"was"`
+	State       stateImage        `json:"state"`
+	Place       placeImage        `json:"place"`
+	Descriptors []descriptorImage `json:"descriptors"`
+	Mappings    []mappingImage    `json:"mappings,omitempty"`
+}
+
+type stateImage struct {
+	NSPid       int            `json:"inside"`
+	Name        text           `json:"name"`
+	Site        uint64         `json:"site"`
+	Break       uint64         `json:"break"`
+	Layout      [11]uint64     `json:"layout"`
+	Auxiliary   []byte         `json:"auxiliary"`
+	Umask       uint64         `json:"umask"`
+	Personality uint64         `json:"personality"`
+	Limits      [][2]uint64    `json:"limits"`
+	Subreaper   bool           `json:"subreaper,omitempty"`
+	Barriers    int64          `json:"barriers,omitempty"`
+	Undumpable  bool           `json:"undumpable,omitempty"`
+	Stopped     bool           `json:"stopped,omitempty"`
+	Actions     map[int][]byte `json:"actions,omitempty"`
+	Intervals   [3][]byte      `json:"intervals"`
+	Timers      []timerImage   `json:"timers,omitempty"`
+	Pending     [][]byte       `json:"pending,omitempty"`
+	Areas       []vmaImage     `json:"areas"`
+	Own         [][2]uint64    `json:"own"`
+	Threads     []threadImage  `json:"threads"`
+}
+
+type threadImage struct {
+	NSPid     int              `json:"inside"`
+	Name      text             `json:"name"`
+	Registers ptrace.Registers `json:"registers"`
+	Extended  []byte           `json:"extended"`
+	Mask      uint64           `json:"mask"`
+	RSeq      ptrace.RSeq      `json:"rseq"`
+	Robust    [2]uint64        `json:"robust"`
+	ClearTID  uint64           `json:"clear_tid"`
+	AltStack  []byte           `json:"alt_stack"`
+	Pending   [][]byte         `json:"pending,omitempty"`
+	Nice      int              `json:"nice"`
+	Policy    int              `json:"policy"`
+	IO        int              `json:"io"`
+	Affinity  []byte           `json:"affinity"`
+}
+
+type vmaImage struct {
+	Start      uint64 `json:"start"`
+	End        uint64 `json:"end"`
+	Protection uint8  `json:"protection"` // as mmap has it
+	Offset     uint64 `json:"offset,omitempty"`
+	Inode      uint64 `json:"inode,omitempty"`
+	Name       text   `json:"name,omitempty"`
+	Flags      string `json:"flags,omitempty"`
+}
+
+type timerImage struct {
+	ID     int    `json:"id"`
+	Clock  int    `json:"clock"`
+	Notify int    `json:"notify"`
+	Signal int    `json:"signal"`
+	Value  uint64 `json:"value"`
+	Thread int    `json:"thread,omitempty"`
+	Left   []byte `json:"left"`
+}
+
+// placeImage is a Place, with the ids of the cell.
+type placeImage struct {
+	Dir      text     `json:"dir"`
+	Root     text     `json:"root"`
+	Program  text     `json:"program"`
+	UID      uint32   `json:"uid"`
+	GID      uint32   `json:"gid"`
+	Groups   []uint32 `json:"groups,omitempty"`
+	Group    int      `json:"group"`
+	Session  int      `json:"session"`
+	Terminal int      `json:"terminal"`
+}
+
+// descriptorImage is a Descriptor. What is named here hides what is there.
+type descriptorImage struct {
+	Descriptor
+	Target  text
+	Socket  *socketImage `json:"Sock,omitempty"`
+	Content *int         `json:",omitempty"` // its place among the contents
+}
+
+type mappingImage struct {
+	SharedMapping
+	Path    text
+	Content *int `json:",omitempty"`
+}
+
+type contentImage struct {
+	Memory bool        `json:"memory"`
+	Name   text        `json:"name,omitempty"`
+	Dir    text        `json:"dir,omitempty"`
+	Size   int64       `json:"size"`
+	Mode   uint32      `json:"mode"`
+	Seals  int         `json:"seals,omitempty"`
+	Data   [][2]uint64 `json:"data,omitempty"`
+}
+
+type socketImage struct {
+	SocketState
+	Local   []byte        `json:",omitempty"`
+	Remote  []byte        `json:",omitempty"`
+	Backlog int           `json:",omitempty"`
+	Shut    int           `json:",omitempty"`
+	Mode    uint32        `json:",omitempty"`
+	Options []optionImage `json:",omitempty"`
+	Queue   [][]byte      `json:",omitempty"`
+}
+
+type optionImage struct {
+	Level, Name int
+	Value       []byte
+}
