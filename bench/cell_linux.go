@@ -13,7 +13,7 @@ import (
 	"aether/sandbox"
 )
 
-// ahead is how many blanks are kept ready, where any are.
+// ahead is how many warm cells are kept ready, where any are.
 const ahead = 16
 
 // cells are made by the driver from a Spec and reached without the wire of the

@@ -10,9 +10,7 @@ import (
 	"aether/guest"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
-	"aether/internal/host/inroot"
 	"aether/internal/host/proctree"
-	"aether/internal/host/pty"
 	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
@@ -82,21 +80,7 @@ func (b backend) GuestID(uid, gid uint32) (uint32, uint32) {
 func (b backend) Stats(ctx context.Context) (sandbox.Stats, error) { return b.instance.Stats(ctx) }
 
 // OpenPTY implements guest.Backend.
-func (b backend) OpenPTY() (master, slave *os.File, err error) {
-	dir, err := b.cell.Root()
-	if err != nil {
-		return nil, nil, err
-	}
-	root := inroot.New(dir)
-	defer root.Close()
-	if master, err = root.Open("/dev/pts/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0); err != nil {
-		return nil, nil, err
-	}
-	if slave, err = pty.Open(master); err != nil {
-		return nil, nil, errors.Join(err, master.Close())
-	}
-	return master, slave, nil
-}
+func (b backend) OpenPTY() (master, slave *os.File, err error) { return b.cell.OpenPTY() }
 
 // process is a command in a cell.
 type process struct {

@@ -26,8 +26,8 @@ var mountPoints = []string{"dev", "proc", "tmp"}
 type bases struct {
 	host *confine.Host
 	bare string // a layer with nothing but mount points, below every image
-	// blanks starts the making of blanks; nil if none are made ahead.
-	blanks func(*confine.Base) *blanks
+	// newWarm starts the making of warm cells; nil if none are made ahead.
+	newWarm func(*confine.Base) *warmCells
 
 	mu    sync.Mutex
 	ready map[string]*base
@@ -37,16 +37,16 @@ type bases struct {
 // base is a prepared image, kept while cells are being booted from it.
 type base struct {
 	*confine.Base
-	blanks atomic.Pointer[blanks] // nil if none are made ahead, or not yet
-	key    string
-	users  int
-	used   uint64
+	warm  atomic.Pointer[warmCells] // nil if none are made ahead, or not yet
+	key   string
+	users int
+	used  uint64
 }
 
 // close lets go of the image; nothing but descriptors is at stake.
 func (b *base) close() {
-	if blanks := b.blanks.Load(); blanks != nil {
-		blanks.close()
+	if warm := b.warm.Load(); warm != nil {
+		warm.close()
 	}
 	_ = b.Close()
 }
@@ -90,9 +90,9 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 		}
 		entry = &base{Base: prepared, key: key}
 		b.ready[key] = entry
-	} else if b.blanks != nil && entry.blanks.Load() == nil {
+	} else if b.newWarm != nil && entry.warm.Load() == nil {
 		// Whoever makes a second cell of an image is likely to make a third.
-		entry.blanks.Store(b.blanks(entry.Base))
+		entry.warm.Store(b.newWarm(entry.Base))
 	}
 	b.clock++
 	entry.users++

@@ -12,9 +12,8 @@ import (
 	"aether/guest"
 	"aether/image/snapshot"
 	"aether/internal/host/checkpoint"
-	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
-	"aether/internal/host/spawn"
+	"aether/internal/host/zygote"
 	"aether/sandbox"
 )
 
@@ -22,7 +21,7 @@ import (
 const checkpoints = true
 
 const (
-	checkpointFormat = 1
+	checkpointFormat = 2
 	// processesName is what the checkpoint is attached to a snapshot as.
 	processesName = "processes"
 	maxCheckpoint = 256 << 20
@@ -41,7 +40,7 @@ type processImage struct {
 // command is one that the guest service of the cell knew.
 type command struct {
 	guest.Kept
-	Streams []*stream `json:"streams"` // one for each role
+	Streams []*checkpoint.Stream `json:"streams"` // one for each role
 }
 
 // takeRunning copies what the cell has written and what its processes are, all at
@@ -65,7 +64,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 		return nil, err
 	}
 	kept := &processImage{Format: checkpointFormat, stamps: map[string]checkpoint.Stamp{}}
-	imprint, err := i.imprintFor(ctx, all, func() error {
+	tree, err := i.checkpointNow(ctx, all, func() error {
 		if err := kept.read(i, all); err != nil {
 			return err
 		}
@@ -79,10 +78,14 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 	if err != nil {
 		return draft, err
 	}
-	if err := errors.Join(i.checkRaisable(kept, imprint.Twins), kept.write(draft, imprint)); err != nil {
-		return draft, errors.Join(err, imprint.Close())
+	streams, err := kept.streams()
+	if err == nil {
+		err = checkpoint.CheckRestorable(tree.Checkpoint, i.cell, streams)
 	}
-	return draft, i.imprint.keep(imprint, i.isPaused())
+	if err = errors.Join(err, kept.write(draft, tree)); err != nil {
+		return draft, errors.Join(err, tree.Close())
+	}
+	return draft, i.kept.keep(tree, i.isPaused(), i.engine.log)
 }
 
 // snapshotError leaves away that what a fork refuses, too, is said to be forked.
@@ -98,7 +101,7 @@ func snapshotError(err error) error {
 }
 
 // checkKeepable refuses what a restored cell could not have.
-func (i *instance) checkKeepable(all []confine.Running) error {
+func (i *instance) checkKeepable(all []checkpoint.Running) error {
 	if len(all) > 0 && len(i.spec.Mounts) > 0 {
 		return &sandbox.Error{Class: sandbox.Conflict, Op: "snapshot", Field: "mounts", Remedy: "end its commands first, or fork it",
 			Reason: "commands run in the cell, which has files of the host that a restored one would not have"}
@@ -106,37 +109,11 @@ func (i *instance) checkKeepable(all []confine.Running) error {
 	return nil
 }
 
-// checkRaisable refuses what could not be made again.
-func (i *instance) checkRaisable(kept *processImage, twins []*confine.Twin) error {
-	streams, err := kept.streams()
-	if err != nil {
-		return err
-	}
-	e := &estate{child: i, twins: twins, streams: streams}
-	for _, t := range twins {
-		if err := (&heir{e, t}).check(); err != nil {
-			return err
-		}
-	}
-	o, err := e.order()
-	if err != nil || o.Empty() {
-		return err
-	}
-	script, err := spawn.NewLongScript(o.Size())
-	if err != nil {
-		return err
-	}
-	if _, err := o.Write(script, confine.FirstInput); err != nil {
-		return errors.Join(o.unable(err), script.Free())
-	}
-	return script.Free()
-}
-
-// imprintFor takes an imprint, or the last one if the cell has been paused since.
-func (i *instance) imprintFor(ctx context.Context, all []confine.Running, during func() error) (*confine.Imprint, error) {
-	last, current := i.imprint.take()
+// checkpointNow takes a checkpoint, or the last one if the cell has been paused since.
+func (i *instance) checkpointNow(ctx context.Context, all []checkpoint.Running, during func() error) (*zygote.Tree, error) {
+	last, current := i.kept.take()
 	if !current {
-		return i.imprintRunning(ctx, all, last, during)
+		return i.checkpointRunning(ctx, all, last, during)
 	}
 	if err := during(); err != nil {
 		return nil, errors.Join(err, last.Close())
@@ -153,8 +130,8 @@ func (i *instance) standing(ctx context.Context, fn func() error) error {
 	return i.still(ctx, fn)
 }
 
-// read reads what is to be kept besides the imprint.
-func (c *processImage) read(i *instance, all []confine.Running) error {
+// read reads what is to be kept besides the checkpoint.
+func (c *processImage) read(i *instance, all []checkpoint.Running) error {
 	dir, err := i.cell.Root()
 	if err != nil {
 		return err
@@ -198,7 +175,7 @@ func (c *processImage) readCommand(service *guest.Service, pid int) error {
 	}
 	one := command{Kept: kept}
 	for n, file := range files {
-		s, err := newStream(file, kept.Roles[n] == guest.Terminal)
+		s, err := checkpoint.ReadStream(file, kept.Roles[n] == guest.Terminal)
 		if err != nil {
 			return err
 		}
@@ -209,8 +186,8 @@ func (c *processImage) readCommand(service *guest.Service, pid int) error {
 }
 
 // write attaches everything to the snapshot.
-func (c *processImage) write(draft *snapshot.Draft, imprint *confine.Imprint) (err error) {
-	if c.Processes, err = imprint.Keep(draft.Attach, c.stamps); err != nil {
+func (c *processImage) write(draft *snapshot.Draft, tree *zygote.Tree) (err error) {
+	if c.Processes, err = tree.Encode(draft.Attach, c.stamps); err != nil {
 		return err
 	}
 	data, err := json.Marshal(c)
@@ -228,9 +205,9 @@ func (c *processImage) write(draft *snapshot.Draft, imprint *confine.Imprint) (e
 	return errors.Join(err, file.Close())
 }
 
-// recall has the processes of a snapshot go on in a cell that was made of its
+// restoreRunning has the processes of a snapshot go on in a cell that was made of its
 // files.
-func (i *instance) recall(ctx context.Context, dir string, rec snapshot.Record) error {
+func (i *instance) restoreRunning(ctx context.Context, dir string, rec snapshot.Record) error {
 	store, err := i.engine.snapshots.open()
 	if err != nil {
 		return err
@@ -243,15 +220,15 @@ func (i *instance) recall(ctx context.Context, dir string, rec snapshot.Record) 
 	if err := i.fillSharedMemory(ctx); err != nil {
 		return err
 	}
-	imprint, err := i.cell.Recall(kept.Processes, open)
+	tree, err := zygote.Decode(i.engine.host, i.cell, kept.Processes, open)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(ctx.Err(), i.bringUp(imprint))
+	err = errors.Join(ctx.Err(), i.copyUp(tree))
 	if err == nil {
-		err = i.recallError(i.raise(kept, imprint))
+		err = i.restoreError(i.restore(kept, tree))
 	}
-	return errors.Join(err, imprint.Close())
+	return errors.Join(err, tree.Close())
 }
 
 // layer opens the files of the snapshot that the cell was made of.
@@ -273,32 +250,21 @@ func (i *instance) fillSharedMemory(ctx context.Context) error {
 	return i.cell.FillSharedMemory(ctx, dir)
 }
 
-// bringUp makes files the cell's own that processes have in their memory, to see
-// what others write there: who has a file of a layer below does not.
-func (i *instance) bringUp(imprint *confine.Imprint) error {
+// copyUp makes files of the snapshot the cell's own that processes share as memory.
+func (i *instance) copyUp(tree *zygote.Tree) error {
 	layer, err := i.layer()
 	if err != nil {
 		return err
 	}
 	defer layer.Close()
-	h := &heir{estate: &estate{child: i}}
-	for _, t := range imprint.Twins {
-		for _, m := range t.Mappings {
-			if _, err := layer.Stat(m.Path); m.Content != nil || err != nil {
-				continue
-			}
-			f, err := h.openPath(m.Path, os.O_RDWR)
-			if err != nil {
-				return err
-			}
-			f.Close()
-		}
-	}
-	return nil
+	return tree.Checkpoint.CopyUp(i.cell, func(path string) bool {
+		_, err := layer.Stat(path)
+		return err == nil
+	})
 }
 
-// recallError says what it means that a process did not come to life.
-func (i *instance) recallError(err error) error {
+// restoreError says what it means that a process did not come to life.
+func (i *instance) restoreError(err error) error {
 	if err == nil || i.group == nil || sandbox.ClassOf(err) != sandbox.Internal {
 		return forkError(err)
 	}
@@ -308,7 +274,7 @@ func (i *instance) recallError(err error) error {
 	return forkError(err)
 }
 
-func readCheckpoint(open confine.Files) (*processImage, error) {
+func readCheckpoint(open checkpoint.Files) (*processImage, error) {
 	file, err := open(processesName)
 	if sandbox.ClassOf(err) == sandbox.NotFound {
 		return nil, &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Reason: "it was taken of files only", Remedy: "restore its files alone", Err: err}
@@ -360,21 +326,21 @@ func damaged(format string, args ...any) error {
 
 var _ origin = (*processImage)(nil)
 
-func (c *processImage) streams() (list []*stream, err error) {
+func (c *processImage) streams() (list []*checkpoint.Stream, err error) {
 	for _, one := range c.Commands {
 		list = append(list, one.Streams...)
 	}
 	return list, nil
 }
 
-func (c *processImage) adopt(child *instance, p *process, ours map[*stream]*os.File) error {
+func (c *processImage) adopt(child *instance, p *process, outside map[*checkpoint.Stream]*os.File) error {
 	for _, one := range c.Commands {
 		if one.Pid != p.inside {
 			continue
 		}
 		files := make([]*os.File, len(one.Streams))
 		for n, s := range one.Streams {
-			files[n] = ours[s]
+			files[n] = outside[s]
 		}
 		return child.service.AdoptKept(p, one.Kept, files)
 	}

@@ -13,6 +13,6 @@ func (i *instance) takeRunning(context.Context, *snapshot.Store) (*snapshot.Draf
 	return nil, i.engine.snapshots.supported()
 }
 
-func (i *instance) recall(context.Context, string, snapshot.Record) error {
+func (i *instance) restoreRunning(context.Context, string, snapshot.Record) error {
 	return i.engine.snapshots.supported()
 }

@@ -128,18 +128,18 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 
 func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Config) error {
 	e := i.engine
-	blank, err := e.blankFor(base, config)
+	warm, err := e.warmCellFor(base, config)
 	if err != nil {
 		return err
 	}
-	i.group = blank.group
-	if i.spec.ID == "" && blank.id != "" {
-		i.id, config.Hostname = blank.id, blank.id
+	i.group = warm.group
+	if i.spec.ID == "" && warm.id != "" {
+		i.id, config.Hostname = warm.id, warm.id
 	}
-	if i.cell, err = blank.Boot(config.Hostname, config.Processes); err != nil {
+	if i.cell, err = warm.Boot(config.Hostname, config.Processes); err != nil {
 		return joinRemoval(ctx, i.group, err)
 	}
-	if blank.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) {
+	if warm.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) {
 		return nil
 	}
 	if err := i.limit(); err != nil {

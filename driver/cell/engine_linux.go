@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -28,6 +29,7 @@ type engine struct {
 	groups    *groups
 	disks     *disks
 	snapshots *snapshots
+	log       *slog.Logger // for what fails in the background
 	// unlimited is why no limits can be enforced, or nil.
 	unlimited error
 
@@ -47,6 +49,9 @@ func (d *Driver) open() (*engine, error) {
 }
 
 func (e *engine) start(opts Options) (err error) {
+	if e.log = opts.Logger; e.log == nil {
+		e.log = slog.Default()
+	}
 	if err := os.MkdirAll(opts.RunDir, 0o711); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
@@ -75,7 +80,7 @@ func (e *engine) start(opts Options) (err error) {
 		return err
 	}
 	if opts.Ahead > 0 {
-		e.bases.blanks = func(base *confine.Base) *blanks { return e.newBlanks(base, opts.Ahead) }
+		e.bases.newWarm = func(base *confine.Base) *warmCells { return e.newWarmCells(base, opts.Ahead) }
 	}
 	return nil
 }

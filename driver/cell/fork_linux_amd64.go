@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"aether/internal/host/cgroup"
+	"aether/internal/host/checkpoint"
 	"aether/internal/host/confine"
+	"aether/internal/host/zygote"
 	"aether/sandbox"
 )
 
@@ -131,8 +133,8 @@ func destroyChildren(ctx context.Context, children []*instance) error {
 	return errors.Join(errs...)
 }
 
-// crowd is from how many children on it pays to prepare for them.
-const crowd = 64
+// many is from how many children on it pays to prepare for them.
+const many = 64
 
 // fork makes children, and brings the source's files and processes into them. It
 // gives those that it has made also if it fails.
@@ -142,29 +144,29 @@ func (i *instance) fork(ctx context.Context, specs []sandbox.Spec) ([]*instance,
 		return nil, err
 	}
 	children := []*instance{first}
-	imprint, err := i.takeImprint(ctx, first, len(specs) == 1)
+	tree, err := i.checkpointFor(ctx, first, len(specs) == 1)
 	if err != nil {
 		return children, err
 	}
-	if len(specs) >= crowd {
-		err = imprint.Compact()
+	if len(specs) >= many {
+		err = tree.Collapse()
 	}
 	if err == nil && len(specs) > 1 {
-		children, err = i.raiseOthers(ctx, first, specs[1:], imprint)
+		children, err = i.restoreOthers(ctx, first, specs[1:], tree)
 	}
 	if err = errors.Join(err, ctx.Err()); err == nil {
-		err = first.raise(i, imprint)
+		err = first.restore(&liveStreams{instance: i}, tree)
 	}
 	if err != nil {
-		return children, errors.Join(err, imprint.Close())
+		return children, errors.Join(err, tree.Close())
 	}
-	return children, i.imprint.keep(imprint, i.isPaused())
+	return children, i.kept.keep(tree, i.isPaused(), i.engine.log)
 }
 
-// raiseOthers makes the children beside the first: the cell of one while another
-// is raised. Nothing runs in the first until all are there, so that its files are
-// as good as the source's.
-func (i *instance) raiseOthers(ctx context.Context, first *instance, specs []sandbox.Spec, imprint *confine.Imprint) (children []*instance, err error) {
+// restoreOthers makes the children beside the first: the cell of one while another is
+// restored. Nothing runs in the first until all are there, so that its files are as
+// good as the source's.
+func (i *instance) restoreOthers(ctx context.Context, first *instance, specs []sandbox.Spec, tree *zygote.Tree) (children []*instance, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	children = []*instance{first}
@@ -176,12 +178,12 @@ func (i *instance) raiseOthers(ctx context.Context, first *instance, specs []san
 			continue // and is only to be destroyed
 		}
 		if err = made.err; err == nil {
-			err = made.child.raise(i, imprint)
+			err = made.child.restore(&liveStreams{instance: i}, tree)
 		}
 		if err != nil {
 			cancel()
 		} else {
-			imprint.StandBy()
+			tree.PrepareWarm(i.engine.log)
 		}
 	}
 	return children, err
@@ -210,17 +212,17 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 	return made
 }
 
-// takeImprint takes an imprint of the cell, and brings its files into the first
-// child. If that is the only one, who will be its processes comes meanwhile. A
-// cell that has been paused since the last imprint is still what it was then.
-func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) (*confine.Imprint, error) {
-	last, current := i.imprint.take()
+// checkpointFor takes a checkpoint of the cell, and brings its files into the first
+// child. If that is the only one, warm forks join it meanwhile. A cell that has been
+// paused since the last checkpoint is still what it was then.
+func (i *instance) checkpointFor(ctx context.Context, first *instance, only bool) (*zygote.Tree, error) {
+	last, current := i.kept.take()
 	if last != nil && only {
-		how := last.Announce
-		if current {
-			how = last.Expect
+		j, err := first.joining()
+		if err == nil {
+			err = last.Prejoin(j, current)
 		}
-		if err := first.expect(how); err != nil {
+		if err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 	}
@@ -236,41 +238,38 @@ func (i *instance) takeImprint(ctx context.Context, first *instance, only bool) 
 		}
 		return last, nil
 	}
-	imprint, err := i.imprintAll(ctx, last, func() error { return writes.Take(ctx) })
+	tree, err := i.checkpointAll(ctx, last, func() error { return writes.Take(ctx) })
 	if err == nil {
-		i.lastFork = Forked{Pause: imprint.Pause, Copied: imprint.Copied}
+		i.lastFork = Forked{Pause: tree.Pause, Copied: tree.Copied}
 	}
-	return imprint, err
+	return tree, err
 }
 
 // openWrites opens where the child's files are brought from and to.
-func (i *instance) openWrites(last *confine.Imprint, child *instance) (*confine.Writes, error) {
+func (i *instance) openWrites(last *zygote.Tree, child *instance) (*confine.Writes, error) {
 	if last != nil {
 		return last.OpenWrites(child.cell)
 	}
 	return child.cell.OpenWrites(i.cell)
 }
 
-// expect has whoever will be the child's processes come already.
-func (child *instance) expect(how func(*confine.Cell, cgroup.Attach) error) error {
-	group := cgroup.Attach{Into: -1}
-	if child.group != nil {
-		var err error
-		if group, err = child.group.Attach(true); err != nil {
-			return err
-		}
+// joining is how processes join the cell.
+func (i *instance) joining() (j confine.Joining, err error) {
+	j = confine.Joining{Cell: i.cell, Group: cgroup.Attach{Into: -1}}
+	if i.group != nil {
+		j.Group, err = i.group.Attach(true)
 	}
-	return how(child.cell, group)
+	return j, err
 }
 
-// imprintAll takes an imprint of all processes. If they are those of the last one it
-// is not asked before whether they have started others: when they stand still it is
-// asked anyway.
-func (i *instance) imprintAll(ctx context.Context, last *confine.Imprint, files func() error) (*confine.Imprint, error) {
+// checkpointAll takes a checkpoint of all processes. If they are those of the last
+// one it is not asked before whether they have started others: when they stand still
+// it is asked anyway.
+func (i *instance) checkpointAll(ctx context.Context, last *zygote.Tree, files func() error) (*zygote.Tree, error) {
 	if all, same := i.runningStill(last); same {
-		imprint, err := i.imprintRunning(ctx, all, last, files)
-		if !errors.Is(err, confine.ErrOthers) {
-			return imprint, err
+		tree, err := i.checkpointRunning(ctx, all, last, files)
+		if !errors.Is(err, checkpoint.ErrOthers) {
+			return tree, err
 		}
 		last = nil // it is used up
 	}
@@ -278,89 +277,66 @@ func (i *instance) imprintAll(ctx context.Context, last *confine.Imprint, files 
 	if err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
-	return i.imprintRunning(ctx, all, last, files)
+	return i.checkpointRunning(ctx, all, last, files)
 }
 
-// imprintRunning takes an imprint of processes that can be stopped: those of a
+// checkpointRunning takes a checkpoint of processes that can be stopped: those of a
 // paused cell are let go for it, and are paused again before they run.
-func (i *instance) imprintRunning(ctx context.Context, all []confine.Running, last *confine.Imprint, files func() error) (*confine.Imprint, error) {
+func (i *instance) checkpointRunning(ctx context.Context, all []checkpoint.Running, last *zygote.Tree, files func() error) (*zygote.Tree, error) {
 	if !i.isPaused() {
-		return i.cell.Imprint(all, last, files)
+		return zygote.Take(i.engine.host, i.cell, all, last, files)
 	}
 	if err := i.group.Thaw(); err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
-	imprint, err := i.cell.Imprint(all, last, func() error { return errors.Join(files(), i.pauseAgain(ctx)) })
+	tree, err := zygote.Take(i.engine.host, i.cell, all, last, func() error { return errors.Join(files(), i.pauseAgain(ctx)) })
 	if err != nil {
 		return nil, errors.Join(err, i.pauseAgain(context.WithoutCancel(ctx)))
 	}
-	return imprint, nil
+	return tree, nil
 }
 
-// raise has the child's processes go on as those that the imprint is of.
-func (child *instance) raise(from origin, imprint *confine.Imprint) error {
-	if err := child.expect(imprint.Expect); err != nil {
-		return err
-	}
-	estate, err := newEstate(from, child, imprint.Twins)
+// restore has the child's processes go on as those of the checkpoint.
+func (child *instance) restore(from origin, tree *zygote.Tree) error {
+	streams, err := from.streams()
 	if err != nil {
 		return err
 	}
-	defer estate.closeTheirs()
-	var born []*process
-	for _, twin := range imprint.Twins {
-		if twin.Parent == nil && err == nil {
-			born, err = child.bear(born, &heir{estate, twin})
-		}
-	}
-	if err == nil {
-		err = imprint.Proceed()
-	}
-	// They are served once they run: until then the processors are for them.
-	for len(born) > 0 && err == nil {
-		if err = from.adopt(child, born[0], estate.ours); err == nil {
-			born = born[1:]
-		}
-	}
+	j, err := child.joining()
 	if err != nil {
-		return errors.Join(err, endAll(born), estate.closeOurs())
+		return err
 	}
+	restored, err := tree.Restore(j, streams)
+	if err != nil {
+		return err
+	}
+	for n, fork := range restored.Forks {
+		p := &process{Process: fork.Process, cell: child, inside: fork.NSPid} // in a group that has killed nobody yet
+		child.live.Store(p, nil)
+		if err := from.adopt(child, p, restored.Outside); err != nil {
+			return errors.Join(err, endAll(restored.Forks[n:]), closeOutside(restored.Outside))
+		}
+	}
+	child.forked = restored.Forks
 	return nil
-}
-
-// bear makes a process of the child, and adds it to a list.
-func (child *instance) bear(list []*process, h *heir) ([]*process, error) {
-	rebirth, err := h.rebirth()
-	if err != nil {
-		return list, err
-	}
-	if child.group != nil {
-		if rebirth.Group, err = child.group.Attach(true); err != nil {
-			return list, err
-		}
-	}
-	rebirth.Sent = func() {
-		if h.last() {
-			h.closeTheirs()
-		}
-	}
-	p := &process{cell: child, inside: h.twin.Tid()} // in a group that has killed nobody yet
-	if p.Process, err = h.twin.Spawn(child.cell, rebirth); err != nil {
-		return list, err
-	}
-	child.live.Store(p, nil)
-	child.lessons = append(child.lessons, lesson{p, h.twin, h.twin.Age()})
-	return append(list, p), nil
 }
 
 // endAll ends processes that nobody else waits for: they would keep their cell from
 // ending.
-func endAll(list []*process) error {
+func endAll(list []*zygote.Fork) error {
 	var errs []error
-	for _, p := range list {
-		errs = append(errs, p.Kill())
-		_, err := p.Wait()
+	for _, f := range list {
+		errs = append(errs, f.Signal(syscall.SIGKILL))
+		_, err := f.Wait()
 		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func closeOutside(files map[*checkpoint.Stream]*os.File) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -151,7 +151,7 @@ func (i *instance) end(cause sandbox.Cause) {
 		// Version 1 freezes so hard that not even SIGKILL gets through.
 		i.err = errors.Join(i.err, i.group.Thaw())
 	}
-	i.teach()
+	i.sample(i.engine.log)
 	i.err = errors.Join(i.err, i.cell.Kill())
 }
 

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"log/slog"
 	"path/filepath"
 	"runtime"
 
@@ -27,10 +28,12 @@ type Options struct {
 	// Snapshots is what snapshots keep and restores give: sandbox.Filesystem, which
 	// is the default, or sandbox.Checkpoint, which refuses what cannot be kept.
 	Snapshots sandbox.Fidelity
-	// Ahead is how many blanks (namespaces and cgroups, the slow part of a cell)
+	// Ahead is how many warm cells (namespaces and cgroups, the slow part of a cell)
 	// are kept ready for each image that a second cell is made of. Zero makes them
 	// when they are wanted.
 	Ahead int
+	// Logger is told what fails in the background, by default slog.Default.
+	Logger *slog.Logger
 }
 
 // Driver makes cells. It does nothing until it is asked for one.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"aether/internal/host/checkpoint"
-	"aether/internal/host/confine"
+	"aether/internal/host/zygote"
 	"aether/sandbox"
 )
 
@@ -24,20 +24,20 @@ func (i *instance) roots() (pids []int) {
 	return pids
 }
 
-// runningStill are the processes that an imprint was taken of, if they are the
+// runningStill are the processes that a checkpoint was taken of, if they are the
 // cell's commands: then these have most likely started no others yet.
-func (i *instance) runningStill(last *confine.Imprint) ([]confine.Running, bool) {
+func (i *instance) runningStill(last *zygote.Tree) ([]checkpoint.Running, bool) {
 	if last == nil {
 		return nil, false
 	}
 	all := last.Processes()
-	same := slices.EqualFunc(all, i.roots(), func(r confine.Running, pid int) bool { return r == confine.Running{PID: pid, Parent: -1} })
+	same := slices.EqualFunc(all, i.roots(), func(r checkpoint.Running, pid int) bool { return r == checkpoint.Running{PID: pid, Parent: -1} })
 	return all, same
 }
 
 // running are all processes of the cell: every command with those that it has
 // started.
-func (i *instance) running() (all []confine.Running, err error) {
+func (i *instance) running() (all []checkpoint.Running, err error) {
 	for _, pid := range i.roots() {
 		if all, err = family(all, pid, -1); err != nil {
 			return nil, err
@@ -57,12 +57,12 @@ func (i *instance) running() (all []confine.Running, err error) {
 const maxRunning = 1024
 
 // family appends a process and all that it has started, parents first.
-func family(list []confine.Running, pid, parent int) ([]confine.Running, error) {
+func family(list []checkpoint.Running, pid, parent int) ([]checkpoint.Running, error) {
 	if len(list) == maxRunning {
 		return nil, &sandbox.Error{Class: sandbox.Conflict, Reason: fmt.Sprintf("the cell has more than %d processes", maxRunning)}
 	}
 	place := len(list)
-	list = append(list, confine.Running{PID: pid, Parent: parent})
+	list = append(list, checkpoint.Running{PID: pid, Parent: parent})
 	children, err := checkpoint.Children(pid)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -248,7 +248,7 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, s
 	if err != nil || e.snapshots.keep == sandbox.Filesystem {
 		return i, err
 	}
-	if err := i.recall(ctx, dir, rec); err != nil {
+	if err := i.restoreRunning(ctx, dir, rec); err != nil {
 		return nil, errors.Join(err, i.Destroy(ctx))
 	}
 	return i, nil

@@ -42,9 +42,3 @@ func countThreads(pid int) (int, error) {
 	}
 	return int(info.Nlink) - others, nil
 }
-
-// Starting says that the process has started another one since its own were
-// looked at.
-func (p *Tracee) Starting() error {
-	return refuse(p.NSPid, p.Name, "is starting processes", true)
-}

@@ -10,13 +10,13 @@ import (
 
 var kinds = []Kind{File, Deleted, Virtual, Pipe, Socket, Event, Poll, Timer, Signals, Memory}
 
-func (c *decoder) descriptors(docs []descriptorImage) (list []Descriptor, err error) {
+func (dec *decoder) descriptors(docs []descriptorImage) (list []Descriptor, err error) {
 	if len(docs) > maxDescriptors {
 		return nil, damaged("%d descriptors", len(docs))
 	}
 	last := -1
 	for i := range docs {
-		d, err := c.descriptor(&docs[i])
+		d, err := dec.descriptor(&docs[i])
 		if err != nil {
 			return nil, err
 		}
@@ -29,10 +29,10 @@ func (c *decoder) descriptors(docs []descriptorImage) (list []Descriptor, err er
 	return list, nil
 }
 
-func (c *decoder) descriptor(doc *descriptorImage) (d Descriptor, err error) {
+func (dec *decoder) descriptor(doc *descriptorImage) (d Descriptor, err error) {
 	d = doc.Descriptor
 	d.Target = string(doc.Target)
-	if d.Content, err = c.content(doc.Content); err != nil {
+	if d.Content, err = dec.content(doc.Content); err != nil {
 		return d, err
 	}
 	if d.Socket, err = doc.Socket.decode(); err != nil {
@@ -50,24 +50,24 @@ func (c *decoder) descriptor(doc *descriptorImage) (d Descriptor, err error) {
 	return d, nil
 }
 
-func (c *decoder) content(place *int) (*Content, error) {
+func (dec *decoder) content(place *int) (*Content, error) {
 	if place == nil {
 		return nil, nil
 	}
-	if *place < 0 || *place >= len(c.contents) {
+	if *place < 0 || *place >= len(dec.contents) {
 		return nil, damaged("the content %d", *place)
 	}
-	return c.contents[*place], nil
+	return dec.contents[*place], nil
 }
 
-func (c *decoder) mappings(docs []mappingImage) (list []SharedMapping, err error) {
+func (dec *decoder) mappings(docs []mappingImage) (list []SharedMapping, err error) {
 	if len(docs) > maxVMAs {
 		return nil, damaged("%d mappings", len(docs))
 	}
 	for i := range docs {
 		m := docs[i].SharedMapping
 		m.Path = string(docs[i].Path)
-		if m.Content, err = c.content(docs[i].Content); err != nil {
+		if m.Content, err = dec.content(docs[i].Content); err != nil {
 			return nil, err
 		}
 		const known = unix.PROT_READ | unix.PROT_WRITE | unix.PROT_EXEC

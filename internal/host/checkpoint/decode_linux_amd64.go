@@ -2,59 +2,65 @@ package checkpoint
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 
+	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
 	"aether/internal/host/ptrace"
 
 	"golang.org/x/sys/unix"
 )
 
-// Decode gives the processes of a document that was kept, and what they hold
-// together: contents are the files that WriteContent wrote, which Kept closes, and
-// root is that of the cell where they will be.
-// Nothing in the document is believed. What it may say is bounded as what a
-// process may have is; that it has the rights of its cell only, whatever its
-// registers and memory are, is for those to see to who make it. Errors: Invalid, and
-// Conflict if the root has other files than it had.
-func (d *Image) Decode(contents []*os.File, root *inroot.Root) ([]Process, *SharedObjects, error) {
-	k := NewSharedObjects()
-	list, err := d.decode(k, contents)
-	if err == nil {
-		err = d.checkFiles(list, root)
-	}
-	if err != nil {
-		for _, f := range contents {
-			err = errors.Join(err, f.Close())
-		}
-		return nil, nil, err
-	}
-	return list, k, nil
-}
-
-func (d *Image) decode(k *SharedObjects, files []*os.File) ([]Process, error) {
-	contents, err := d.decodeContents(files)
+// Decode gives the checkpoint that was encoded, to be restored in the cell of that
+// root and those ids.
+//
+// Nothing in the image is believed. What it may say is bounded as what a process may
+// have is; that a process has the rights of its cell only, whatever its registers and
+// memory are, is for Restore to see to. Errors: Invalid for what Encode did not
+// write, Conflict for processes that cannot go on on this machine or with the files
+// of this root.
+func (im *Image) Decode(open Files, root *inroot.Root, ids confine.Identity) (*Checkpoint, error) {
+	machine, err := ThisMachine()
 	if err != nil {
 		return nil, err
 	}
-	if len(d.Processes) > maxProcesses {
-		return nil, damaged("%d processes", len(d.Processes))
+	if err := machine.Runs(im.Machine); err != nil {
+		return nil, err
 	}
-	c := &decoder{contents: contents, taken: map[int]bool{}}
-	var list []Process
-	for i := range d.Processes {
-		p, err := c.process(&d.Processes[i], i)
-		if err != nil {
-			return nil, err
+	c := &Checkpoint{Shared: NewSharedObjects()}
+	if err := im.decodeInto(c, open, root, ids); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (im *Image) decodeInto(c *Checkpoint, open Files, root *inroot.Root, ids confine.Identity) error {
+	contents, err := im.decodeContents(open, c.Shared)
+	if err != nil {
+		return err
+	}
+	if len(im.Processes) > maxProcesses {
+		return damaged("%d processes", len(im.Processes))
+	}
+	d := &decoder{contents: contents, taken: map[int]bool{}, ids: ids}
+	for i := range im.Processes {
+		if err := d.process(c, &im.Processes[i]); err != nil {
+			return err
 		}
-		list = append(list, p)
 	}
-	for i, content := range contents {
-		k.contents[fileID{inode: uint64(i)}] = content
+	if err := im.checkFiles(c.Processes, root); err != nil {
+		return err
 	}
-	return list, nil
+	for i, p := range c.Processes {
+		if p.Pages, err = open(pagesName(i)); err != nil {
+			return err
+		}
+		if err := p.State.CheckMemory(p.Pages); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
@@ -69,18 +75,23 @@ const (
 	maxFile      = 1<<63 - 1
 )
 
-func (d *Image) decodeContents(files []*os.File) (list []*Content, err error) {
-	if len(d.Contents) > maxContents || len(files) != len(d.Contents) {
-		return nil, damaged("%d contents, in %d files", len(d.Contents), len(files))
+// decodeContents opens what was in files without a name. shared closes it.
+func (im *Image) decodeContents(open Files, shared *SharedObjects) (list []*Content, err error) {
+	if len(im.Contents) > maxContents {
+		return nil, damaged("%d contents", len(im.Contents))
 	}
 	all := uint64(0)
-	for i, doc := range d.Contents {
+	for i, doc := range im.Contents {
 		c := &Content{packed: true, Memory: doc.Memory, Name: string(doc.Name), Dir: string(doc.Dir), size: doc.Size, mode: doc.Mode & 0o777, seals: doc.Seals,
-			id: fileID{inode: uint64(i)}, file: files[i]}
+			id: fileID{inode: uint64(i)}}
 		if c.data, err = decodeRuns(doc.Data, 1, maxFile, maxDataRuns); err != nil {
 			return nil, err
 		}
-		info, err := files[i].Stat()
+		if c.file, err = open(contentName(i)); err != nil {
+			return nil, err
+		}
+		shared.contents[c.id] = c
+		info, err := c.file.Stat()
 		if err != nil {
 			return nil, err
 		}
@@ -124,36 +135,58 @@ func plainName(s string) bool { return len(s) <= maxName && !strings.ContainsRun
 // decoder checks processes one after another.
 type decoder struct {
 	contents []*Content
-	taken    map[int]bool // numbers that are taken, of threads too
+	taken    map[int]bool // numbers in the cell, of threads too
+	ids      confine.Identity
 }
 
-func (c *decoder) process(doc *processImage, place int) (p Process, err error) {
-	p = Process{Parent: doc.Parent, Was: doc.Was}
+// process adds a process to the checkpoint.
+func (d *decoder) process(c *Checkpoint, doc *processImage) (err error) {
+	place := len(c.Processes)
+	p := &Process{HostPID: doc.Was}
 	if doc.Parent < -1 || doc.Parent >= place {
-		return p, damaged("process %d with the parent %d", place, doc.Parent)
+		return damaged("process %d with the parent %d", place, doc.Parent)
 	}
-	if p.Place, err = doc.Place.decode(); err != nil {
-		return p, err
+	if doc.Parent >= 0 {
+		p.Parent = c.Processes[doc.Parent]
+		p.Parent.Children = append(p.Parent.Children, p)
 	}
-	if p.State, err = c.state(&doc.State); err != nil {
-		return p, err
+	if p.Place, err = doc.Place.decode(d.ids); err != nil {
+		return err
 	}
-	if p.Descriptors, err = c.descriptors(doc.Descriptors); err != nil {
-		return p, err
+	if p.State, err = d.state(&doc.State); err != nil {
+		return err
 	}
-	p.Mappings, err = c.mappings(doc.Mappings)
-	return p, err
+	if p.Descriptors, err = d.descriptors(doc.Descriptors); err != nil {
+		return err
+	}
+	if p.Mappings, err = d.mappings(doc.Mappings); err != nil {
+		return err
+	}
+	c.Processes = append(c.Processes, p)
+	return nil
 }
 
-func (doc placeImage) decode() (p Place, err error) {
-	p = Place{string(doc.Dir), string(doc.Root), string(doc.Program), doc.UID, doc.GID, doc.Groups, doc.Group, doc.Session, doc.Terminal}
-	if !plainName(p.Dir) || !plainName(p.Root) || !plainName(p.Program) || !strings.HasPrefix(p.Dir, "/") || len(p.Groups) > maxGroups {
+func (doc placeImage) decode(ids confine.Identity) (p Place, err error) {
+	p = Place{Dir: string(doc.Dir), Root: string(doc.Root), Program: string(doc.Program), Group: doc.Group, Session: doc.Session, Terminal: doc.Terminal}
+	if !plainName(p.Dir) || !plainName(p.Root) || !plainName(p.Program) || !strings.HasPrefix(p.Dir, "/") || len(doc.Groups) > maxGroups {
 		return p, damaged("a process in %.80q", p.Dir)
+	}
+	uid, gid, err := ids.ToHost(doc.UID, doc.GID)
+	if err != nil {
+		return p, err
+	}
+	p.UID, p.GID = uint32(uid), uint32(gid)
+	for _, group := range doc.Groups {
+		_, gid, err := ids.ToHost(doc.UID, group)
+		if err != nil {
+			return p, err
+		}
+		p.Groups = append(p.Groups, uint32(gid))
 	}
 	return p, nil
 }
 
-func (c *decoder) state(doc *stateImage) (s *State, err error) {
+func (d *decoder) state(doc *stateImage) (s *State, err error) {
 	s = &State{Tracee: &Tracee{NSPid: doc.NSPid, Name: string(doc.Name), syscallAt: doc.Site}, layout: doc.Layout, auxv: doc.Auxiliary,
 		umask: doc.Umask & 0o777, personality: doc.Personality & 0xffffffff, stopped: doc.Stopped}
 	s.brk, s.subreaper, s.undumpable, s.membarriers = doc.Break, doc.Subreaper, doc.Undumpable, doc.Barriers&allMembarriers
@@ -173,10 +206,10 @@ func (c *decoder) state(doc *stateImage) (s *State, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.nspid < 2 || t.nspid > maxNumber || c.taken[t.nspid] {
+		if t.nspid < 2 || t.nspid > maxNumber || d.taken[t.nspid] {
 			return nil, damaged("a thread that has the number %d", t.nspid)
 		}
-		c.taken[t.nspid] = true
+		d.taken[t.nspid] = true
 		s.threads = append(s.threads, t)
 	}
 	return s, nil

@@ -48,7 +48,7 @@ type Descriptor struct {
 	Ticks     uint64       // how often a timerfd has ended and nobody has read it
 	Value     [2]int64     // when a timerfd ends next, in seconds and nanoseconds
 	Interval  [2]int64     // and how often
-	Watches   [][3]int64   // of an epoll set: number, events, data
+	Watches   []Watch      // of an epoll set
 	Unread    []byte       // of a pipe: what was written and not read yet
 	Capacity  int          // of a pipe
 	Locks     []Lock       // that are held through it
@@ -57,11 +57,6 @@ type Descriptor struct {
 
 	semaphoreTold bool // the kernel says whether an eventfd is one
 }
-
-const closeOnExec = 0o2000000
-
-// CloseOnExec says that the number ends with the next program.
-func (d Descriptor) CloseOnExec() bool { return d.Flags&closeOnExec != 0 }
 
 // parseDescriptor reads what the kernel says of a descriptor: what it links to
 // and what is in fdinfo.
@@ -148,6 +143,13 @@ func (d *Descriptor) parseLine(line string) (err error) {
 	return err
 }
 
+// Watch is one descriptor that an epoll set watches.
+type Watch struct {
+	Number int
+	Events uint32
+	Data   uint64
+}
+
 // maxWatches bounds what is read of an epoll set.
 const maxWatches = 1 << 16
 
@@ -169,7 +171,7 @@ func (d *Descriptor) parseWatch(value string) error {
 	if err != nil {
 		return err
 	}
-	d.Watches = append(d.Watches, [3]int64{number, int64(events), int64(data)})
+	d.Watches = append(d.Watches, Watch{int(number), uint32(events), data})
 	return nil
 }
 

@@ -15,7 +15,7 @@ func TestTrySemaphore(t *testing.T) {
 			for _, nonblock := range []int{0, unix.EFD_NONBLOCK} {
 				t.Run(fmt.Sprint(semaphore, " ", count, " ", nonblock), func(t *testing.T) {
 					d := Descriptor{Kind: Event, Semaphore: semaphore, Count: count, Flags: nonblock}
-					f, err := d.Recreate()
+					f, err := d.recreate()
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TakeLocks takes the locks that belong to the open file and not to a process.
-func (d Descriptor) TakeLocks(f *os.File) error {
+// takeLocks takes the locks that belong to the open file and not to a process.
+func (d Descriptor) takeLocks(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -49,10 +49,10 @@ func (l Lock) take(fd int) error {
 	return errors.ErrUnsupported
 }
 
-// ProcessLocks are those that belong to the process itself. The kernel tells of
+// processLocks are those that belong to the process itself. The kernel tells of
 // them by every descriptor of a file; one that is not open in the right way is
 // not that by which they were taken.
-func (d Descriptor) ProcessLocks() (list []Lock) {
+func (d Descriptor) processLocks() (list []Lock) {
 	for _, l := range d.Locks {
 		wrong := unix.O_WRONLY
 		if l.Write {
@@ -65,8 +65,8 @@ func (d Descriptor) ProcessLocks() (list []Lock) {
 	return list
 }
 
-// Take appends the taking of a lock that belongs to a process, by itself.
-func (l Lock) Take(s *spawn.Script, number int) {
+// appendTo appends the taking of a lock that belongs to a process, by itself.
+func (l Lock) appendTo(s *spawn.Script, number int) {
 	f := l.fcntl()
 	address, mem := s.Bytes(int(unsafe.Sizeof(f)))
 	*(*unix.Flock_t)(unsafe.Pointer(&mem[0])) = f

@@ -58,9 +58,9 @@ func (p *Tracee) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
 	return content, nil
 }
 
-// PipeEnd says which pipe a file of this program's is an end of, and whether it
+// pipeEnd says which pipe a file of this program's is an end of, and whether it
 // is the end for writing.
-func PipeEnd(f *os.File) (inode uint64, writes bool, err error) {
+func pipeEnd(f *os.File) (inode uint64, writes bool, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, false, err
@@ -80,8 +80,8 @@ func PipeEnd(f *os.File) (inode uint64, writes bool, err error) {
 	return inode, writes, err
 }
 
-// Fill writes as much as fits into a pipe, without waiting.
-func Fill(pipe *os.File, data []byte) (n int, err error) {
+// writeNow writes as much as fits into a pipe, without waiting.
+func writeNow(pipe *os.File, data []byte) (n int, err error) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -97,8 +97,8 @@ func Fill(pipe *os.File, data []byte) (n int, err error) {
 	return n, errors.Join(controlled, err)
 }
 
-// SetCapacity makes a pipe as large as another was.
-func SetCapacity(pipe *os.File, size int) error {
+// setCapacity makes a pipe as large as another was.
+func setCapacity(pipe *os.File, size int) error {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 package checkpoint
 
-// Socket is what a socket was.
+// SocketState is what a socket was.
 type SocketState struct {
 	Family, Type, Protocol int
 	Inode                  uint64

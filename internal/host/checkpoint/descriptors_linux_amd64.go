@@ -184,9 +184,9 @@ func (p *Tracee) isAt(path, link string) bool {
 	return unix.Fstat(int(entry.Fd()), &found) == nil && found.Ino == there.Ino && found.Dev == there.Dev
 }
 
-// Recreate makes an object like the one that a descriptor of an anonymous kind
+// recreate makes an object like the one that a descriptor of an anonymous kind
 // stands for, in the state that it was in.
-func (d Descriptor) Recreate() (*os.File, error) {
+func (d Descriptor) recreate() (*os.File, error) {
 	fd, err := -1, error(nil)
 	switch d.Kind {
 	case Event:
@@ -235,9 +235,9 @@ func (d Descriptor) recreateTimer() (int, error) {
 	return fd, err
 }
 
-// SetNonblock gives a file that was opened for a descriptor its way of waiting,
+// setNonblock gives a file that was opened for a descriptor its way of waiting,
 // which Go changes when it opens files.
-func (d Descriptor) SetNonblock(f *os.File) error {
+func (d Descriptor) setNonblock(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -285,9 +285,9 @@ func (p *Tracee) Place() (place Place, err error) {
 	return place, err
 }
 
-// Reopen opens what a file of this program's stands for once more, with flags of
+// reopen opens what a file of this program's stands for once more, with flags of
 // its own.
-func Reopen(f *os.File, flags int) (again *os.File, err error) {
+func reopen(f *os.File, flags int) (again *os.File, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -303,10 +303,10 @@ func Reopen(f *os.File, flags int) (again *os.File, err error) {
 	return again, errors.Join(controlled, os.NewSyscallError("open", err))
 }
 
-// CheckPlain refuses a file that this program has opened in a process's stead and
+// checkPlain refuses a file that this program has opened in a process's stead and
 // that shows more to this program than it would to the process: what Descriptors
 // calls Virtual.
-func CheckPlain(f *os.File) error {
+func checkPlain(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err

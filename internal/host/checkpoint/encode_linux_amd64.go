@@ -8,35 +8,78 @@ import (
 	"slices"
 	"strings"
 
+	"aether/internal/host/confine"
 	"aether/internal/host/ptrace"
 )
 
-// RestoreProcess is all that an imprint knows of a process, but what is in its memory.
-type Process struct {
-	// Parent is the place of its parent among the processes, or -1.
-	Parent int
-	// Last is its number on the host.
-	Was         int
-	State       *State
-	Place       Place // with ids of the cell
-	Descriptors []Descriptor
-	Mappings    []SharedMapping
+// Files makes or opens the files of an image, each by a name of its own: what is in
+// memory and in files without a name.
+type Files func(name string) (*os.File, error)
+
+func pagesName(place int) string { return fmt.Sprintf("memory-%d", place) }
+
+func contentName(place int) string { return fmt.Sprintf("content-%d", place) }
+
+// Encode writes the checkpoint: the image, and files. The cell may have gone on, or be
+// gone; stamps are of the files that its processes had in their memory then. zygote
+// is the number of the process that has the pages of one that has none in a file. ids
+// are the cell's. Errors: Conflict for what cannot be kept.
+func (c *Checkpoint) Encode(create Files, ids confine.Identity, stamps map[string]Stamp, zygote func(*Process) int) (*Image, error) {
+	machine, err := ThisMachine()
+	if err != nil {
+		return nil, err
+	}
+	image, places := &Image{Machine: machine}, map[*Process]int{nil: -1}
+	for i, p := range c.Processes {
+		places[p] = i
+		if err := image.add(p, places[p.Parent], ids, stamps); err != nil {
+			return nil, err
+		}
+		if err := writeTo(create, pagesName(i), func(f *os.File) error { return p.writePages(f, zygote) }); err != nil {
+			return nil, err
+		}
+	}
+	for i, content := range image.contents {
+		if err := writeTo(create, contentName(i), content.write); err != nil {
+			return nil, err
+		}
+	}
+	return image, nil
 }
 
-// Add adds a process to the document. Stamps are of all files that it has in its
-// memory. Errors: Conflict for what cannot be kept.
-func (d *Image) Add(p Process, stamps map[string]Stamp) error {
-	if err := errors.Join(p.State.checkNames(), d.stamp(p.State, stamps)); err != nil {
+func writeTo(create Files, name string, write func(*os.File) error) error {
+	f, err := create(name)
+	if err != nil {
 		return err
 	}
-	doc := processImage{Parent: p.Parent, Was: p.Was, State: p.State.encode(), Place: p.Place.encode()}
-	for _, one := range p.Descriptors {
-		doc.Descriptors = append(doc.Descriptors, descriptorImage{one, text(one.Target), one.Socket.encode(), d.contentIndex(one.Content)})
+	return errors.Join(write(f), f.Close())
+}
+
+// writePages writes the process's own pages, one after another.
+func (p *Process) writePages(to *os.File, zygote func(*Process) int) error {
+	if p.Pages == nil {
+		return p.State.WriteMemory(to, zygote(p))
+	}
+	info, err := p.Pages.Stat()
+	if err == nil {
+		_, err = io.Copy(to, io.NewSectionReader(p.Pages, 0, info.Size()))
+	}
+	return err
+}
+
+// add adds a process to the image.
+func (im *Image) add(p *Process, parent int, ids confine.Identity, stamps map[string]Stamp) error {
+	if err := errors.Join(p.State.checkNames(), im.stamp(p.State, stamps)); err != nil {
+		return err
+	}
+	out := processImage{Parent: parent, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode(ids)}
+	for _, d := range p.Descriptors {
+		out.Descriptors = append(out.Descriptors, descriptorImage{d, text(d.Target), d.Socket.encode(), im.contentIndex(d.Content)})
 	}
 	for _, m := range p.Mappings {
-		doc.Mappings = append(doc.Mappings, mappingImage{m, text(m.Path), d.contentIndex(m.Content)})
+		out.Mappings = append(out.Mappings, mappingImage{m, text(m.Path), im.contentIndex(m.Content)})
 	}
-	d.Processes = append(d.Processes, doc)
+	im.Processes = append(im.Processes, out)
 	return nil
 }
 
@@ -50,23 +93,22 @@ func (s *State) checkNames() error {
 	return nil
 }
 
-// bufferArg is where a content is in the document, to which it is added if need be.
-func (d *Image) contentIndex(c *Content) *int {
+// contentIndex is where a content is in the image, to which it is added if need be.
+func (im *Image) contentIndex(c *Content) *int {
 	if c == nil {
 		return nil
 	}
-	at := slices.Index(d.contents, c)
+	at := slices.Index(im.contents, c)
 	if at < 0 {
-		at = len(d.contents)
-		d.contents = append(d.contents, c)
-		d.Contents = append(d.Contents, contentImage{c.Memory, text(c.Name), text(c.Dir), c.size, c.mode, c.seals, pairs(c.data)})
+		at = len(im.contents)
+		im.contents = append(im.contents, c)
+		im.Contents = append(im.Contents, contentImage{c.Memory, text(c.Name), text(c.Dir), c.size, c.mode, c.seals, pairs(c.data)})
 	}
 	return &at
 }
 
-// WriteContent writes the content at a place of the document, without its holes.
-func (d *Image) WriteContent(place int, to io.Writer) error {
-	c := d.contents[place]
+// write writes the content without its holes.
+func (c *Content) write(to *os.File) error {
 	for _, r := range c.data {
 		if _, err := io.CopyN(to, io.NewSectionReader(c.file, int64(r.start), int64(r.size())), int64(r.size())); err != nil {
 			return err
@@ -122,8 +164,21 @@ func encodePending(list []ptrace.SignalInfo) (out [][]byte) {
 	return out
 }
 
-func (p Place) encode() placeImage {
-	return placeImage{text(p.Dir), text(p.Root), text(p.Program), p.UID, p.GID, p.Groups, p.Group, p.Session, p.Terminal}
+func (p Place) encode(ids confine.Identity) placeImage {
+	out := placeImage{Dir: text(p.Dir), Root: text(p.Root), Program: text(p.Program), Group: p.Group, Session: p.Session, Terminal: p.Terminal}
+	who := p.credentials(ids)
+	out.UID, out.GID, out.Groups = who.UID, who.GID, who.Groups
+	return out
+}
+
+// credentials are the place's ids, as the cell has them.
+func (p Place) credentials(ids confine.Identity) (who confine.Credentials) {
+	who.UID, who.GID = ids.FromHost(p.UID, p.GID)
+	for _, group := range p.Groups {
+		_, inside := ids.FromHost(0, group)
+		who.Groups = append(who.Groups, inside)
+	}
+	return who
 }
 
 func (s *SocketState) encode() *socketImage {
@@ -137,8 +192,7 @@ func (s *SocketState) encode() *socketImage {
 	return doc
 }
 
-// WriteMemory writes the process's own pages, one after another, as a process
-// that has taken them on has them: its twin.
+// WriteMemory writes the process's own pages, one after another, from its zygote.
 func (s *State) WriteMemory(to io.Writer, pid int) error {
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {

@@ -10,7 +10,7 @@ type Image struct {
 	Contents  []contentImage `json:"contents,omitempty"`
 	Files     []fileImage    `json:"files,omitempty"`
 
-	contents []*Content // what is in Contents
+	contents []*Content // those that Contents tell of
 	stamped  map[string]bool
 }
 
@@ -103,7 +103,7 @@ type placeImage struct {
 type descriptorImage struct {
 	Descriptor
 	Target  text
-	Socket  *socketImage `json:"Sock,omitempty"`
+	Socket  *socketImage `json:",omitempty"`
 	Content *int         `json:",omitempty"` // its place among the contents
 }
 

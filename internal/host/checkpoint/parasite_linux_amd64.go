@@ -183,7 +183,7 @@ func bytesOf[T any](value *T) []byte {
 
 func noop() error { return nil }
 
-// buffer has the process answer questions, of which those for one thread follow
+// run has the process answer questions, of which those for one thread follow
 // each other.
 func (s *State) run(r *scratch, list []parasiteCall, beside func() error) error {
 	if r.code == 0 {

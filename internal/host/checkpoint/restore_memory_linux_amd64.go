@@ -39,7 +39,7 @@ func (p *Tracee) startScript(file int, script *spawn.Shared) error {
 	if err != nil {
 		return err
 	}
-	const site = spawn.ClaySite
+	const site = spawn.StubSyscall
 	at, code, size := script.Mapping()
 	for _, m := range []struct{ at, size, prot, flags, offset uintptr }{
 		{at, code, unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE, 0},

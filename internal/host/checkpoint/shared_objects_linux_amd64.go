@@ -105,7 +105,7 @@ func (k *SharedObjects) claim(p *Tracee, d *Descriptor) error {
 		}
 		k.polls[d.Object] = set
 	}
-	var own [][3]int64
+	var own []Watch
 	for i, id := range watchIDs(d.Watches) {
 		if !set.unclaimed[id] {
 			continue
@@ -123,12 +123,11 @@ func (k *SharedObjects) claim(p *Tracee, d *Descriptor) error {
 	return nil
 }
 
-func watchIDs(watches [][3]int64) []watchID {
+func watchIDs(watches []Watch) []watchID {
 	seen, ids := map[int]int{}, make([]watchID, len(watches))
 	for i, w := range watches {
-		number := int(w[0])
-		ids[i] = watchID{number, seen[number]}
-		seen[number]++
+		ids[i] = watchID{w.Number, seen[w.Number]}
+		seen[w.Number]++
 	}
 	return ids
 }

@@ -63,18 +63,18 @@ func mappedFiles(areas []VMA) (list []string) {
 }
 
 // stamp adds the files of a process to the document.
-func (d *Image) stamp(s *State, stamps map[string]Stamp) error {
+func (im *Image) stamp(s *State, stamps map[string]Stamp) error {
 	for _, name := range mappedFiles(s.vmas) {
 		stamp, ok := stamps[name]
 		if !ok {
 			return s.refuse(false, "maps %s, which is not to be found there", name)
 		}
-		if d.stamped == nil {
-			d.stamped = map[string]bool{}
+		if im.stamped == nil {
+			im.stamped = map[string]bool{}
 		}
-		if !d.stamped[name] {
-			d.stamped[name] = true
-			d.Files = append(d.Files, fileImage{text(name), stamp.size, stamp.nanos})
+		if !im.stamped[name] {
+			im.stamped[name] = true
+			im.Files = append(im.Files, fileImage{text(name), stamp.size, stamp.nanos})
 		}
 	}
 	return nil
@@ -82,9 +82,9 @@ func (d *Image) stamp(s *State, stamps map[string]Stamp) error {
 
 // checkFiles wants all files that processes have in their memory to be what they
 // were: half of a program is in memory, the other half is read when it is needed.
-func (d *Image) checkFiles(list []Process, root *inroot.Root) error {
+func (im *Image) checkFiles(list []*Process, root *inroot.Root) error {
 	was := map[string]Stamp{}
-	for _, f := range d.Files {
+	for _, f := range im.Files {
 		was[string(f.Name)] = Stamp{f.Size, f.Modified}
 	}
 	for _, p := range list {

@@ -257,6 +257,3 @@ func findGap(areas []VMA, size uint64) (uint64, error) {
 	}
 	return at, nil
 }
-
-// Refuse says that the process is or has something that cannot be carried over.
-func (s *State) Refuse(what string) error { return s.refuse(false, "%s", what) }

@@ -32,7 +32,7 @@ type Config struct {
 	// Ready keeps a process standing by for the next command.
 	Ready bool
 
-	// What follows need not be known of a Blank.
+	// What follows need not be known of a WarmCell.
 
 	Hostname string
 	// Processes bounds them by a resource limit; 0 leaves that to the cgroup.
@@ -51,15 +51,15 @@ type Cell struct {
 
 // Boot makes a cell of which nothing was known before.
 func (b *Base) Boot(config Config) (*Cell, error) {
-	blank, err := b.Blank(config)
+	warm, err := b.NewWarmCell(config)
 	if err != nil {
 		return nil, err
 	}
-	return blank.Boot(config.Hostname, config.Processes)
+	return warm.Boot(config.Hostname, config.Processes)
 }
 
-// Boot makes a cell of the blank, which is used up by it.
-func (b *Blank) Boot(hostname string, processes int64) (*Cell, error) {
+// Boot makes a cell of the warm cell, which is used up by it.
+func (b *WarmCell) Boot(hostname string, processes int64) (*Cell, error) {
 	c := b.cell
 	var err error
 	if processes != c.config.Processes {
@@ -159,6 +159,12 @@ func (s script) reapOrphans() {
 
 // Pid is PID 1's number outside.
 func (c *Cell) Pid() int { return c.init.Pid() }
+
+// Identity is how the cell's ids correspond to those of the host.
+func (c *Cell) Identity() Identity { return c.host.Identity }
+
+// HostNetwork says that the cell is on the host's network.
+func (c *Cell) HostNetwork() bool { return c.config.HostNetwork }
 
 // Wait waits for the end of the cell: PID 1 and everything in it. Commands that
 // were started from outside must be waited for too, or it does not end.

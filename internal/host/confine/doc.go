@@ -11,7 +11,7 @@
 // a copy of that stage, mounts an overlay with a writable layer of its own over
 // it, makes that its root with pivot_root and locks it. Exec clones a process
 // that joins a living cell and locks itself in the same way. Both can be done
-// ahead: a Blank is a cell that has no name yet, an entrant a process that has
+// ahead: a WarmCell is a cell that has no name yet, a pre-joined process a process that has
 // joined and locked itself before its command is known.
 //
 // Run by root, the stage is made once for each image and inherited; ids 0 to
@@ -25,7 +25,7 @@
 // Until it executes its program, a process that enters a cell shares this
 // program's memory. Code in the cell must not be able to read it there, so this
 // program is made undumpable, which denies tracing and /proc/PID/mem to all but
-// a root outside. An entrant shares it for longer, but nobody in the cell can so
+// a root outside. A pre-joined process shares it for longer, but nobody in the cell can so
 // much as name it: it is outside of the cell's pid namespace until its command
 // comes, and then only its child, for as long as any other, is in there.
 package confine

@@ -29,7 +29,6 @@ type Host struct {
 	uts      *os.File        // the namespace of this program's host name; nil with a single id
 	userns   *os.File        // that cells' files are id-mapped by; nil with a single id
 	without  map[string]bool // parts of scripts to leave out, for tests
-	spoil    func(spoiler)   // has a step of a twin's script fail, for tests
 
 	threads []*spawner
 	next    atomic.Uint32
@@ -42,12 +41,6 @@ type Host struct {
 	// command may be on its way into a cell that ends.
 	inUse  sync.RWMutex
 	closed bool
-}
-
-// spoiler is a script of which a test has steps fail.
-type spoiler interface {
-	Len() int
-	Spoil(step int) bool
 }
 
 // spawner is a thread that clones, and the stage that it stands on.

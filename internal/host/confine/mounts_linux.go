@@ -106,7 +106,7 @@ const (
 )
 
 // keepMounts moves inherited mounts to their numbers and closes everything else
-// that was inherited: a blank must not hold the ends of other people's pipes
+// that was inherited: a warm cell must not hold the ends of other people's pipes
 // while it waits.
 func (s script) keepMounts(list []openMount) {
 	s.Call(unix.SYS_DUP3, initFd, stageFd, unix.O_CLOEXEC) // the place of what the stage opens

@@ -8,15 +8,15 @@ import (
 	"aether/internal/host/cgroup"
 )
 
-// readiness keeps an entrant for the next command of a cell.
+// readiness keeps a pre-joined process for the next command of a cell.
 type readiness struct {
-	// mu is held while an entrant is made, so that none appears after the end.
+	// mu is held while a pre-joined process is made, so that none appears after the end.
 	mu    sync.Mutex
-	next  *entrant
+	next  *prejoined
 	ended bool
 }
 
-// refill is how long the making of the next entrant is put off: the command that
+// refill is how long the making of the next pre-joined process is put off: the command that
 // took the last one is just starting, and many cells run no other.
 const refill = 10 * time.Millisecond
 
@@ -36,13 +36,13 @@ func (c *Cell) ready(who credentials) (err error) {
 	if r.ended || r.next != nil || !c.standby() {
 		return nil
 	}
-	r.next, err = c.newEntrant(who)
+	r.next, err = c.newPrejoined(who)
 	return err
 }
 
-// take gives the entrant to one command, if it fits. One that is just being made
+// take gives the pre-joined process to one command, if it fits. One that is just being made
 // is not waited for: its thread may have others to clone before.
-func (c *Cell) take(command Command) *entrant {
+func (c *Cell) take(command Command) *prejoined {
 	r := &c.readiness
 	if !r.mu.TryLock() {
 		return nil
@@ -56,7 +56,7 @@ func (c *Cell) take(command Command) *entrant {
 	return e
 }
 
-// prepare gets ready for a command like the one before. Without an entrant the
+// prepare gets ready for a command like the one before. Without a pre-joined process the
 // next one only takes longer, so a failure is nobody's concern.
 func (c *Cell) prepare(command Command) {
 	if !c.standby() || !sameGroup(command.Group, c.config.Group) {

@@ -22,14 +22,14 @@ func readyCell(t *testing.T, config Config) *Cell {
 	}
 	t.Cleanup(func() { base.Close() })
 	config.Hostname, config.Upper, config.Ready, config.Group = "cell", 16<<20, true, noGroup
-	blank, err := base.Blank(config)
+	warm, err := base.NewWarmCell(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := blank.Ready(); err != nil {
+	if err := warm.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	cell, err := blank.Boot(config.Hostname, config.Processes)
+	cell, err := warm.Boot(config.Hostname, config.Processes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,8 @@ func readyCell(t *testing.T, config Config) *Cell {
 	return cell
 }
 
-// standsBy waits for an entrant of that user.
-func (c *Cell) standsBy(t *testing.T, uid uint32) (e *entrant) {
+// standsBy waits for a pre-joined process of that user.
+func (c *Cell) standsBy(t *testing.T, uid uint32) (e *prejoined) {
 	t.Helper()
 	await(t, "somebody to stand by", func() bool {
 		c.readiness.mu.Lock()
@@ -49,7 +49,7 @@ func (c *Cell) standsBy(t *testing.T, uid uint32) (e *entrant) {
 	return e
 }
 
-func TestCommandsThroughAnEntrant(t *testing.T) {
+func TestCommandsThroughAPrejoinedProcess(t *testing.T) {
 	cell := readyCell(t, Config{})
 	for i := range 5 {
 		first := cell.standsBy(t, UserID)
@@ -59,12 +59,12 @@ func TestCommandsThroughAnEntrant(t *testing.T) {
 			t.Errorf("command %d: code %d, output %q", i, code, out)
 		}
 		if cell.standsBy(t, UserID) == first {
-			t.Error("an entrant serves twice")
+			t.Error("a pre-joined process serves twice")
 		}
 	}
 }
 
-func TestAnotherUserNeedsAnotherEntrant(t *testing.T) {
+func TestAnotherUserNeedsAnotherProcess(t *testing.T) {
 	cell := readyCell(t, Config{})
 	cell.standsBy(t, UserID)
 	p, _, err := cell.Exec(Command{Path: "/bin/sh", Args: []string{"sh", "-c", "exit $(id -u)"}, Env: []string{"PATH=/bin"}, Dir: "/", UID: 7, GID: 7, Group: noGroup})
@@ -77,7 +77,7 @@ func TestAnotherUserNeedsAnotherEntrant(t *testing.T) {
 	cell.standsBy(t, 7)
 }
 
-func TestAnEntrantReportsFailures(t *testing.T) {
+func TestAPrejoinedProcessReportsFailures(t *testing.T) {
 	cell := readyCell(t, Config{})
 	for range 3 {
 		cell.standsBy(t, UserID)
@@ -91,22 +91,22 @@ func TestAnEntrantReportsFailures(t *testing.T) {
 	}
 }
 
-func TestAnEntrantEndsWithItsCell(t *testing.T) {
+func TestAPrejoinedProcessEndsWithItsCell(t *testing.T) {
 	cell := readyCell(t, Config{})
 	e := cell.standsBy(t, UserID)
 	cell.Kill()
 	cell.Wait()
 	if err := e.started.Process().Signal(0); err == nil {
-		t.Error("the entrant lives on")
+		t.Error("the pre-joined process lives on")
 	}
 	if cell.readiness.next != nil {
 		t.Error("somebody stands by for a dead cell")
 	}
 }
 
-// TestAnEntrantIsInvisible has a command look around, and kill all that it can,
+// TestAPrejoinedProcessIsInvisible has a command look around, and kill all that it can,
 // while somebody stands by.
-func TestAnEntrantIsInvisible(t *testing.T) {
+func TestAPrejoinedProcessIsInvisible(t *testing.T) {
 	cell := readyCell(t, Config{})
 	for _, uid := range []uint32{UserID, 0} {
 		if err := errors.Join(cell.dismiss(), cell.ready(credentials{uid: uid, gid: uid})); err != nil {
@@ -128,9 +128,9 @@ func TestAnEntrantIsInvisible(t *testing.T) {
 	}
 }
 
-// TestADeadEntrantIsNoFailure kills who stands by: the command then comes in
+// TestADeadPrejoinedProcessIsNoFailure kills who stands by: the command then comes in
 // without him.
-func TestADeadEntrantIsNoFailure(t *testing.T) {
+func TestADeadPrejoinedProcessIsNoFailure(t *testing.T) {
 	cell := readyCell(t, Config{})
 	for range 3 {
 		if err := cell.standsBy(t, UserID).started.Process().Signal(syscall.SIGKILL); err != nil {
@@ -142,7 +142,7 @@ func TestADeadEntrantIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestNobodyStandsByForAnEndedCell ends cells while the next entrant is made.
+// TestNobodyStandsByForAnEndedCell ends cells while the next pre-joined process is made.
 func TestNobodyStandsByForAnEndedCell(t *testing.T) {
 	for i := range 20 {
 		cell := readyCell(t, Config{})
@@ -168,11 +168,11 @@ func TestBlank(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"one", "two"} {
-		blank, err := base.Blank(Config{Upper: 1 << 20, Group: noGroup})
+		warm, err := base.NewWarmCell(Config{Upper: 1 << 20, Group: noGroup})
 		if err != nil {
 			t.Fatal(err)
 		}
-		cell, err := blank.Boot(name, 0)
+		cell, err := warm.Boot(name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestBlank(t *testing.T) {
 	if now, err := os.Hostname(); err != nil || now != own {
 		t.Errorf("the host's name became %q (%v)", now, err)
 	}
-	unused, err := base.Blank(Config{Upper: 1 << 20, Group: noGroup})
+	unused, err := base.NewWarmCell(Config{Upper: 1 << 20, Group: noGroup})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,34 +78,72 @@ func (p places) close() error {
 	return errors.Join(errs...)
 }
 
+// WriteSource is where a cell's writes are, kept open for the next time that they
+// are brought elsewhere.
+type WriteSource struct{ from places }
+
+// WriteSource opens it.
+func (c *Cell) WriteSource() (*WriteSource, error) {
+	var w WriteSource
+	var err error
+	if w.from[0], err = c.Upper(); err == nil {
+		w.from[1], err = c.SharedMemory()
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.from.close())
+	}
+	return &w, nil
+}
+
+// Close closes it.
+func (w *WriteSource) Close() error {
+	if w == nil {
+		return nil
+	}
+	return w.from.close()
+}
+
+// OpenWrites is Cell.OpenWrites from a source, which may be closed before the writes
+// are taken.
+func (w *WriteSource) OpenWrites(to *Cell) (*Writes, error) {
+	var from places
+	var err error
+	for i, f := range w.from {
+		if from[i], err = duplicate(f); err != nil {
+			return nil, errors.Join(err, from.close())
+		}
+	}
+	return to.openWrites(from)
+}
+
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
 // OpenWrites opens what TakeWrites needs, while the other cell may run: it is
 // stopped for a shorter time then.
 func (c *Cell) OpenWrites(from *Cell) (*Writes, error) {
-	w := &Writes{host: c.host}
-	var err error
-	if w.from, err = from.places(); err == nil {
-		err = w.open(c)
+	source, err := from.WriteSource()
+	if err != nil {
+		return nil, err
+	}
+	return c.openWrites(source.from)
+}
+
+// openWrites opens where writes are brought to.
+func (c *Cell) openWrites(from places) (w *Writes, err error) {
+	w = &Writes{host: c.host, from: from}
+	if w.to[0], err = c.Root(); err == nil {
+		w.to[1], err = sharedMemory(w.to[0])
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
-}
-
-// places opens where the cell's writes are.
-func (c *Cell) places() (p places, err error) {
-	if p[0], err = c.Upper(); err == nil {
-		p[1], err = c.SharedMemory()
-	}
-	return p, err
-}
-
-// open opens where writes are brought to.
-func (w *Writes) open(to *Cell) (err error) {
-	if w.to[0], err = to.Root(); err == nil {
-		w.to[1], err = sharedMemory(w.to[0])
-	}
-	return err
 }
 
 // Take brings them. Nothing may run in the other cell.

@@ -22,7 +22,7 @@ type Shared struct {
 	all   []byte // code, then the script's memory
 	at    uintptr
 	first int // the step that the process begins with
-	aside int // the step that one begins with which stands by
+	standbyStep int // the step that one begins with which stands by
 	home  int // how many steps the coming back and waiting take
 
 	run, done     Word
@@ -30,12 +30,12 @@ type Shared struct {
 	ended         atomic.Bool
 }
 
-// Clay is the pause program for a process that this program will trace and make
+// Stub is the pause program for a process that this program will trace and make
 // into something else; so it can be read.
-var Clay = sync.OnceValues(func() (*os.File, error) { return pauseFile("aether-twin", 0o555) })
+var Stub = sync.OnceValues(func() (*os.File, error) { return pauseFile("aether-zygote", 0o555) })
 
-// ClaySite is where in that program the instruction is that makes system calls.
-const ClaySite = loadAddress + elfHeaderSize + progHeaderSize + pauseCall
+// StubSyscall is where in that program the instruction is that makes system calls.
+const StubSyscall = loadAddress + elfHeaderSize + progHeaderSize + pauseCall
 
 // codeSize is the room of the walking code, whole pages because it is mapped
 // apart from the rest.
@@ -85,7 +85,7 @@ func (s *Shared) waitForWork() {
 	s.first = s.count
 	s.Wait(s.run, 0)
 	over := s.JumpLater()
-	s.aside = s.count
+	s.standbyStep = s.count
 	s.Call(unix.SYS_SCHED_YIELD).IntoAddress(s.there(unsafe.Pointer(s.call.address))) // 0
 	s.Signal(s.standby)
 	s.Wait(s.call, 0)
@@ -127,18 +127,18 @@ func (s *Shared) Return() {
 // scripts, whose copy it is: it waits for Summon.
 func (s *Shared) StandBy() {
 	st := s.step(s.JumpLater().index)
-	st.dst = s.base() + controlSize + uintptr(s.aside)*stepSize
+	st.dst = s.base() + controlSize + uintptr(s.standbyStep)*stepSize
 }
 
 // AwaitStandBy waits until the process that is to stand by does.
 func (s *Shared) AwaitStandBy(p *Process) error { return s.AwaitFrom(s.standby, p) }
 
-// Recruit is called before a process is made that is to stand by.
-func (s *Shared) Recruit() { atomic.StoreUint32(s.standby.address, 0) }
+// ExpectStandBy is called before a process is made that is to stand by.
+func (s *Shared) ExpectStandBy() { atomic.StoreUint32(s.standby.address, 0) }
 
-// Summon has the process that stands by walk the script that was written. That may
+// WakeStandBy has the process that stands by walk the script that was written. That may
 // end with StandBy too.
-func (s *Shared) Summon() {
+func (s *Shared) WakeStandBy() {
 	atomic.StoreUint32(s.standby.address, 0)
 	s.call.Set()
 }
@@ -284,7 +284,7 @@ func (s *Script) Clone(c Clone) Step {
 // made, or 0 if it has not come to that.
 func (s *Shared) Branched() int { return int(atomic.LoadInt32(&s.control().branchPid)) }
 
-// Await makes a Process of a number that is a child of this program and has not
+// Adopt makes a Process of a number that is a child of this program and has not
 // been waited for.
 func Adopt(pid int) (*Process, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)

@@ -21,11 +21,11 @@ func TestFilesAreAboveWhatScriptsUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shared.Close()
-	clay, err := Clay()
+	stub, err := Stub()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []*os.File{shared.File(), clay} {
+	for _, file := range []*os.File{shared.File(), stub} {
 		if file.Fd() < firstFd {
 			t.Errorf("%s is descriptor %d", file.Name(), file.Fd())
 		}

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Making is what a process of a cell is to make for others to be given: things
+// Helper is what a process of a cell is to make for others to be given: things
 // that must be of the cell's own namespaces, in its account and with no more
 // rights than its processes have.
-type Making struct {
+type Helper struct {
 	// UID, GID and Groups are ids of the cell.
 	UID, GID uint32
 	Groups   []uint32
@@ -36,9 +36,9 @@ type Making struct {
 // FirstInput is the number of a Making's first input.
 const FirstInput = 3
 
-// Make has a process of the cell make things, and gives the descriptors. The
+// RunHelper has a process of the cell make things, and gives the descriptors. The
 // process executes nothing and ends.
-func (c *Cell) Make(m Making) (files []*os.File, err error) {
+func (c *Cell) RunHelper(m Helper) (files []*os.File, err error) {
 	const entering = 256
 	raw, err := spawn.NewLongScript(m.Steps+entering+4*len(m.Inputs), m.Bytes+64<<10)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Cell) Make(m Making) (files []*os.File, err error) {
 	var started spawn.Started
 	var count int
 	err = c.withTarget(m.Group, func(t target) (err error) {
-		if count, err = s.make(c, t, m, taken); err != nil {
+		if count, err = s.helper(c, t, m, taken); err != nil {
 			return err
 		}
 		return c.host.on(func(*spawner) (err error) {
@@ -67,14 +67,14 @@ func (c *Cell) Make(m Making) (files []*os.File, err error) {
 	if c.host.Identity.Single {
 		m.lookable = true
 	}
-	if files, err = m.take(started, count, taken); err != nil {
+	if files, err = m.collect(started, count, taken); err != nil {
 		return nil, fmt.Errorf("confine: make: %w", err)
 	}
 	return files, nil
 }
 
-// take takes from the process what it has made, and lets it end.
-func (m Making) take(started spawn.Started, count int, taken spawn.Word) (files []*os.File, err error) {
+// collect takes from the process what it has made, and lets it end.
+func (m Helper) collect(started spawn.Started, count int, taken spawn.Word) (files []*os.File, err error) {
 	if err = started.Announced(); err == nil {
 		if m.Check != nil {
 			err = m.Check()
@@ -103,9 +103,9 @@ func (m Making) take(started spawn.Started, count int, taken spawn.Word) (files 
 	return files, nil
 }
 
-// make appends everything from a fresh child of this program to the things made.
+// helper appends everything from a fresh child of this program to the things made.
 // It enters as a command does, and is born again for the same reasons.
-func (s script) make(c *Cell, t target, m Making, taken spawn.Word) (count int, err error) {
+func (s script) helper(c *Cell, t target, m Helper, taken spawn.Word) (count int, err error) {
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
 	s.enterNamespaces(t)
@@ -128,7 +128,7 @@ func (s script) make(c *Cell, t target, m Making, taken spawn.Word) (count int, 
 	if err := s.filter(); err != nil {
 		return 0, err
 	}
-	s.part(partMake)
+	s.part(partHelper)
 	count = m.Write(s.Script)
 	// Standard output is the null device, and so is what it becomes.
 	s.Announce(0)

@@ -20,17 +20,17 @@ const ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS 
 // with its parent-death signal. Before that it could outlive us.
 const handshake = 10 * time.Second
 
-// Blank is a cell that lacks only its name. Blanks are made ahead, because all
+// WarmCell is a cell that lacks only its name. Warm cells are made ahead, because all
 // that takes longer, the net namespace above all, than what follows. Each becomes
 // one cell at most.
-type Blank struct{ cell *Cell }
+type WarmCell struct{ cell *Cell }
 
-// Blank makes a blank, from all of a Config but what Boot is told. It returns
+// NewWarmCell makes a warm cell, from all of a Config but what Boot is told. It returns
 // when PID 1 has become the program that only reaps: before that nobody may be
 // beside it, for it shares this program's memory, and its group may have no
 // memory limit, for the out-of-memory killer would take this program for a part
 // of it.
-func (b *Base) Blank(config Config) (*Blank, error) {
+func (b *Base) NewWarmCell(config Config) (*WarmCell, error) {
 	mounts, err := openMounts(b.host, config)
 	defer closeMounts(mounts)
 	if err != nil {
@@ -40,20 +40,20 @@ func (b *Base) Blank(config Config) (*Blank, error) {
 	if err != nil {
 		return nil, err
 	}
-	blank := &Blank{&Cell{host: b.host, base: b, config: config, namespace: joined(config)}}
-	err = blank.cell.start(s, mounts)
+	warm := &WarmCell{&Cell{host: b.host, base: b, config: config, namespace: joined(config)}}
+	err = warm.cell.start(s, mounts)
 	if err != nil {
-		err = fmt.Errorf("confine: make a blank: %w", s.blame(err))
+		err = fmt.Errorf("confine: make a warm cell: %w", s.blame(err))
 	}
 	if err := errors.Join(err, s.Free()); err != nil {
 		return nil, err
 	}
-	return blank, nil
+	return warm, nil
 }
 
 // Ready has a process stand by for the first command, of the user who ran the
 // last one in a cell of this image.
-func (b *Blank) Ready() error {
+func (b *WarmCell) Ready() error {
 	who := credentials{uid: UserID, gid: UserID}
 	if last := b.cell.base.last.Load(); last != nil {
 		who = *last
@@ -61,8 +61,8 @@ func (b *Blank) Ready() error {
 	return b.cell.ready(who)
 }
 
-// Discard ends a blank that becomes no cell.
-func (b *Blank) Discard() error {
+// Discard ends a warm cell that becomes no cell.
+func (b *WarmCell) Discard() error {
 	err := b.cell.Kill()
 	_, waited := b.cell.Wait()
 	return errors.Join(err, waited)

@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -12,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entrant is a process that has joined a cell, but for its pid namespace, and
+// prejoined is a process that has joined a cell, but for its pid namespace, and
 // given everything up, and waits for a command to bring in: all that takes
 // longer than what is left. It serves one command and is invisible inside.
-type entrant struct {
+type prejoined struct {
 	script  script
 	who     credentials
 	started spawn.Started
@@ -23,19 +22,19 @@ type entrant struct {
 	groups  int      // how many files of cgroups it holds
 }
 
-// Descriptors of an entrant, besides selfFd.
+// Descriptors of a pre-joined process, besides selfFd.
 const (
 	socketFd = 3
 	groupFd  = selfFd + 1 // and up
 )
 
-// entrantArguments is how large a command's arguments may be for an entrant,
+// prejoinedArguments is how large a command's arguments may be for a pre-joined process,
 // whose script is made before them.
-const entrantArguments = 24 << 10
+const prejoinedArguments = 24 << 10
 
-// newEntrant makes an entrant for commands of that identity. It does not wait
+// newPrejoined makes a pre-joined process for commands of that identity. It does not wait
 // for it: one that fails on its way is found out when it is wanted.
-func (c *Cell) newEntrant(who credentials) (*entrant, error) {
+func (c *Cell) newPrejoined(who credentials) (*prejoined, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -45,9 +44,9 @@ func (c *Cell) newEntrant(who credentials) (*entrant, error) {
 	if err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
-	e := &entrant{script: s, who: who, socket: ours, groups: len(c.config.Group.Files)}
+	e := &prejoined{script: s, who: who, socket: ours, groups: len(c.config.Group.Files)}
 	if err := e.start(c, theirs); err != nil {
-		return nil, errors.Join(fmt.Errorf("confine: make an entrant: %w", err), ours.Close(), s.Free())
+		return nil, errors.Join(fmt.Errorf("confine: make a pre-joined process: %w", err), ours.Close(), s.Free())
 	}
 	return e, nil
 }
@@ -58,14 +57,14 @@ func socketPair() (ours, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	ours, theirs = os.NewFile(uintptr(pair[0]), "entrant"), os.NewFile(uintptr(pair[1]), "entrant")
+	ours, theirs = os.NewFile(uintptr(pair[0]), "pre-joined"), os.NewFile(uintptr(pair[1]), "pre-joined")
 	if theirs, err = high(theirs); err != nil {
 		return nil, nil, errors.Join(err, ours.Close())
 	}
 	return ours, theirs, nil
 }
 
-func (e *entrant) start(c *Cell, socket *os.File) (err error) {
+func (e *prejoined) start(c *Cell, socket *os.File) (err error) {
 	gone := c.init.Fd(func(pidfd int) {
 		if err = e.build(c, pidfd, socket); err != nil {
 			return
@@ -79,7 +78,7 @@ func (e *entrant) start(c *Cell, socket *os.File) (err error) {
 }
 
 // build writes the script up to where the command must be known.
-func (e *entrant) build(c *Cell, pidfd int, socket *os.File) error {
+func (e *prejoined) build(c *Cell, pidfd int, socket *os.File) error {
 	s, h := e.script, c.host
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
@@ -99,7 +98,7 @@ func (e *entrant) build(c *Cell, pidfd int, socket *os.File) error {
 	// died before the signal was armed, the other end of the socket is closed:
 	// nothing is received, and the next step finds nothing.
 	s.Call(unix.SYS_CLOSE_RANGE, 0, 2, 0)
-	s.Call(unix.SYS_RECVMSG, socketFd, s.message(), 0)
+	s.Receive(socketFd, 3, 0)
 	s.Call(unix.SYS_FCNTL, 2, unix.F_GETFD, 0)
 	return s.Err()
 }
@@ -107,7 +106,7 @@ func (e *entrant) build(c *Cell, pidfd int, socket *os.File) error {
 // keep gives the descriptors that are needed later their numbers and closes all
 // others. Those of cgroups may have any number and are first copied out of the
 // way.
-func (e *entrant) keep(c *Cell, socket *os.File) {
+func (e *prejoined) keep(c *Cell, socket *os.File) {
 	s, files := e.script, c.config.Group.Files
 	s.part(partFiles)
 	var copies []spawn.Step
@@ -126,15 +125,15 @@ func (e *entrant) keep(c *Cell, socket *os.File) {
 	s.closeFrom(uintptr(groupFd + len(files)))
 }
 
-// fits says whether the entrant can bring a command in.
-func (e *entrant) fits(c *Cell, command Command) bool {
-	return command.size() <= entrantArguments && e.who.equal(commandCredentials(c.host, command)) &&
+// fits says whether the pre-joined process can bring a command in.
+func (e *prejoined) fits(c *Cell, command Command) bool {
+	return command.size() <= prejoinedArguments && e.who.equal(commandCredentials(c.host, command)) &&
 		sameGroup(command.Group, c.config.Group)
 }
 
-// exec brings a command in. The entrant is used up. If it was not able to, for
+// exec brings a command in. The pre-joined process is used up. If it was not able to, for
 // whatever reason, born is false and nothing has happened.
-func (e *entrant) exec(command Command, null *os.File) (p *spawn.Process, inside int, born bool, err error) {
+func (e *prejoined) exec(command Command, null *os.File) (p *spawn.Process, inside int, born bool, err error) {
 	number := e.finish(command)
 	if e.script.Err() != nil || e.send(command, null) != nil {
 		return nil, 0, false, e.discard()
@@ -145,8 +144,8 @@ func (e *entrant) exec(command Command, null *os.File) (p *spawn.Process, inside
 	return p, inside, born, err
 }
 
-// finish writes the rest of the script, before which the entrant is waiting.
-func (e *entrant) finish(command Command) (inside spawn.Step) {
+// finish writes the rest of the script, before which the pre-joined process is waiting.
+func (e *prejoined) finish(command Command) (inside spawn.Step) {
 	s := e.script
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
@@ -167,26 +166,9 @@ func (e *entrant) finish(command Command) (inside spawn.Step) {
 	return inside
 }
 
-// message is the address of a msghdr with room for a byte and three descriptors.
-func (s script) message() uintptr {
-	const messageSize, vectorSize = 56, 16
-	data, _ := s.Bytes(8)
-	vector, mem := s.Bytes(vectorSize)
-	binary.NativeEndian.PutUint64(mem, uint64(data))
-	binary.NativeEndian.PutUint64(mem[8:], 1)
-	space := unix.CmsgSpace(3 * 4)
-	control, _ := s.Bytes(space)
-	message, mem := s.Bytes(messageSize)
-	binary.NativeEndian.PutUint64(mem[16:], uint64(vector))
-	binary.NativeEndian.PutUint64(mem[24:], 1)
-	binary.NativeEndian.PutUint64(mem[32:], uint64(control))
-	binary.NativeEndian.PutUint64(mem[40:], uint64(space))
-	return message
-}
-
-// send passes the standard descriptors on, which is what the entrant waits for.
+// send passes the standard descriptors on, which is what the pre-joined process waits for.
 // The socket has room for them.
-func (e *entrant) send(command Command, null *os.File) error {
+func (e *prejoined) send(command Command, null *os.File) error {
 	var fds []int
 	for _, file := range []*os.File{command.Stdin, command.Stdout, command.Stderr} {
 		if file == nil {
@@ -197,8 +179,8 @@ func (e *entrant) send(command Command, null *os.File) error {
 	return unix.Sendmsg(int(e.socket.Fd()), []byte{0}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
 }
 
-// discard ends an entrant that brings nothing in.
-func (e *entrant) discard() error {
+// discard ends a pre-joined process that brings nothing in.
+func (e *prejoined) discard() error {
 	p := e.started.Process()
 	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return err

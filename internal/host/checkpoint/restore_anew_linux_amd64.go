@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 
@@ -39,19 +38,15 @@ func (s *State) CheckMemory(file *os.File) error {
 	return nil
 }
 
-// FreeAddressFor finds room for so many bytes where none of the processes has anything.
-func FreeAddressFor(list []Process, size uint64) (uint64, error) {
+// FreeAddress finds room for so many bytes where none of the processes has anything.
+func (c *Checkpoint) FreeAddress(size uint64) (uint64, error) {
 	var all []VMA
-	for _, p := range list {
+	for _, p := range c.Processes {
 		all = append(all, p.State.vmas...)
 		for _, m := range p.Mappings {
 			all = append(all, VMA{Start: m.Start, End: m.Start + m.Size})
 		}
 	}
 	slices.SortFunc(all, func(a, b VMA) int { return cmp.Compare(a.Start, b.Start) })
-	at, err := findGap(all, size)
-	if err != nil {
-		return 0, fmt.Errorf("checkpoint: recall: %w", err)
-	}
-	return at, nil
+	return findGap(all, size)
 }

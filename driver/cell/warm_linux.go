@@ -11,10 +11,10 @@ import (
 	"aether/sandbox"
 )
 
-// blank is what a cell is made of: namespaces, a root and a cgroup that no other
+// warmCell is what a cell is made of: namespaces, a root and a cgroup that no other
 // cell has had or will have.
-type blank struct {
-	*confine.Blank
+type warmCell struct {
+	*confine.WarmCell
 	group *cgroup.Group // nil where there are no cgroups
 	// id is what the cell calls itself already, if it is not empty.
 	id string
@@ -22,25 +22,25 @@ type blank struct {
 	limited bool
 }
 
-func (b blank) discard() error {
+func (b warmCell) discard() error {
 	return joinRemoval(context.Background(), b.group, b.Discard())
 }
 
-// newBlank makes one at once.
-func (e *engine) newBlank(base *confine.Base, config confine.Config) (b blank, err error) {
+// newWarmCell makes one at once.
+func (e *engine) newWarmCell(base *confine.Base, config confine.Config) (b warmCell, err error) {
 	if b.group, config.Group, err = e.groups.make(); err != nil {
 		return b, err
 	}
-	if b.Blank, err = base.Blank(config); err != nil {
+	if b.WarmCell, err = base.NewWarmCell(config); err != nil {
 		return b, joinRemoval(context.Background(), b.group, err)
 	}
 	return b, nil
 }
 
-// newLimitedBlank makes one for any Spec that states no limits and no id.
-func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
+// newLimitedCell makes one for any Spec that states no limits and no id.
+func (e *engine) newLimitedCell(base *confine.Base) (b warmCell, err error) {
 	id := newID()
-	if b, err = e.newBlank(base, confine.Config{Hostname: id, Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil {
+	if b, err = e.newWarmCell(base, confine.Config{Hostname: id, Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil {
 		return b, err
 	}
 	b.id = id
@@ -51,9 +51,9 @@ func (e *engine) newLimitedBlank(base *confine.Base) (b blank, err error) {
 	return b, nil
 }
 
-// newReadyBlank has the first command of the cell stand by too.
-func (e *engine) newReadyBlank(base *confine.Base) (blank, error) {
-	b, err := e.newLimitedBlank(base)
+// newReadyCell has the first command of the cell stand by too.
+func (e *engine) newReadyCell(base *confine.Base) (warmCell, error) {
+	b, err := e.newLimitedCell(base)
 	if err != nil {
 		return b, err
 	}
@@ -63,21 +63,21 @@ func (e *engine) newReadyBlank(base *confine.Base) (blank, error) {
 	return b, nil
 }
 
-// blanks makes blanks of one image ahead, in the background.
-type blanks struct {
-	ready chan blank
+// warmCells makes warm cells of one image ahead, in the background.
+type warmCells struct {
+	ready chan warmCell
 	stop  chan struct{}
 	done  sync.WaitGroup
 }
 
-func (e *engine) newBlanks(base *confine.Base, ahead int) *blanks {
-	b := &blanks{ready: make(chan blank, ahead-1), stop: make(chan struct{})}
+func (e *engine) newWarmCells(base *confine.Base, ahead int) *warmCells {
+	b := &warmCells{ready: make(chan warmCell, ahead-1), stop: make(chan struct{})}
 	b.done.Go(func() { b.run(e, base) })
 	return b
 }
 
 const (
-	// settle is how long the making of the next blank is put off while there are
+	// settle is how long the making of the next warm cell is put off while there are
 	// others: the cell that has just taken one needs the same locks and
 	// processors, longest if it is a fork.
 	settle = 10 * time.Millisecond
@@ -87,12 +87,12 @@ const (
 )
 
 // run keeps the channel full; the one that waits to be put into it is one more.
-func (b *blanks) run(e *engine, base *confine.Base) {
+func (b *warmCells) run(e *engine, base *confine.Base) {
 	for pause := time.Duration(0); ; {
 		if !b.pause(pause) {
 			return
 		}
-		made, err := e.newReadyBlank(base)
+		made, err := e.newReadyCell(base)
 		if err != nil {
 			pause = failed
 			continue
@@ -110,7 +110,7 @@ func (b *blanks) run(e *engine, base *confine.Base) {
 }
 
 // pause says false if it was ended by close.
-func (b *blanks) pause(d time.Duration) bool {
+func (b *warmCells) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
@@ -119,11 +119,11 @@ func (b *blanks) pause(d time.Duration) bool {
 	}
 }
 
-// drop ends a blank that nobody wants any more. What cannot be removed now is
+// drop ends a warm cell that nobody wants any more. What cannot be removed now is
 // reaped with the program.
-func (b *blanks) drop(made blank) { _ = made.discard() }
+func (b *warmCells) drop(made warmCell) { _ = made.discard() }
 
-func (b *blanks) close() {
+func (b *warmCells) close() {
 	close(b.stop)
 	b.done.Wait()
 	for {
@@ -136,17 +136,17 @@ func (b *blanks) close() {
 	}
 }
 
-// blankFor finds or makes what the cell will be made of. It waits for no other:
+// warmCellFor finds or makes what the cell will be made of. It waits for no other:
 // where more are wanted than one goroutine can make, each makes its own.
-func (e *engine) blankFor(base *base, config confine.Config) (blank, error) {
-	blanks := base.blanks.Load()
-	if blanks == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk || config.Disk != "" {
-		return e.newBlank(base.Base, config)
+func (e *engine) warmCellFor(base *base, config confine.Config) (warmCell, error) {
+	warm := base.warm.Load()
+	if warm == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk || config.Disk != "" {
+		return e.newWarmCell(base.Base, config)
 	}
 	select {
-	case made := <-blanks.ready:
+	case made := <-warm.ready:
 		return made, nil
 	default:
-		return e.newLimitedBlank(base.Base)
+		return e.newLimitedCell(base.Base)
 	}
 }

@@ -1,0 +1,73 @@
+package zygote
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/confine"
+	"aether/internal/host/inroot"
+	"aether/internal/host/spawn"
+)
+
+// Encode writes the checkpoint, all that it takes to Decode it. The cell may have
+// gone on, or be gone; stamps are of the files that it had then. Errors: Conflict for
+// what cannot be kept.
+func (t *Tree) Encode(create checkpoint.Files, stamps map[string]checkpoint.Stamp) (*checkpoint.Image, error) {
+	zygote := func(p *checkpoint.Process) int {
+		return t.zygotes[slices.Index(t.Checkpoint.Processes, p)].process.Pid()
+	}
+	image, err := t.Checkpoint.Encode(create, t.host.Identity, stamps, zygote)
+	if err != nil {
+		return nil, fmt.Errorf("zygote: encode a checkpoint: %w", err)
+	}
+	return image, nil
+}
+
+// Decode makes a tree of an image, to be restored in this cell, in which nothing has
+// run yet. Its zygotes have no memory: what is restored takes its own from files.
+// Errors: Invalid for what Encode did not write, Conflict for processes that cannot
+// go on on this machine or with the files of this cell.
+func Decode(h *confine.Host, c *confine.Cell, image *checkpoint.Image, open checkpoint.Files) (*Tree, error) {
+	dir, err := c.Root()
+	if err != nil {
+		return nil, err
+	}
+	root := inroot.New(dir)
+	defer root.Close()
+	t := &Tree{host: h}
+	if t.Checkpoint, err = image.Decode(open, root, h.Identity); err == nil {
+		err = t.startOnFiles()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("zygote: decode a checkpoint: %w", err), t.Close())
+	}
+	return t, nil
+}
+
+// startOnFiles starts zygotes that have nothing of their processes.
+func (t *Tree) startOnFiles() (err error) {
+	if t.keeper, err = spawn.NewThread(func() error { return nil }); err != nil {
+		return err
+	}
+	// One script makes a whole tree of processes, memory and all.
+	const large = 4
+	at, err := t.Checkpoint.FreeAddress(large * scriptRoom)
+	if err != nil {
+		return err
+	}
+	t.zygotes = make([]*Zygote, len(t.Checkpoint.Processes))
+	for i, p := range t.Checkpoint.Processes {
+		if p.Parent != nil {
+			continue
+		}
+		r, err := newRunner(t.host, t.keeper, at, large)
+		if err != nil {
+			return err
+		}
+		t.zygotes[i] = &Zygote{runner: r, phase: empty}
+		advance(phases, &t.zygotes[i].phase, onFiles)
+	}
+	return nil
+}
