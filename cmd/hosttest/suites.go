@@ -29,7 +29,7 @@ var suites = map[string][]suite{
 	stepOlder:       {{folder: "internal/host/checkpoint", skip: again}, {folder: "driver/cell", run: untold}},
 	stepConformance: {{folder: "driver/cell", run: conforms}},
 	stepEscape:      {{folder: "internal/host/confine", run: escapes}, {folder: "driver/cell", run: escapes}},
-	stepFork:        {{folder: "driver/cell", run: forks}},
+	stepFork:        {{folder: "internal/host/zygote", skip: again}, {folder: "driver/cell", run: forks}},
 	stepOwn: {
 		{folder: "driver/cell", skip: conforms + "|" + escapes + "|" + forks + "|" + again},
 		{folder: "internal/host/confine", skip: escapes + "|" + again},

@@ -36,6 +36,25 @@ func (im *Image) Decode(open Files, root *inroot.Root, ids confine.Identity) (*C
 }
 
 func (im *Image) decodeInto(c *Checkpoint, open Files, root *inroot.Root, ids confine.Identity) error {
+	if err := im.decodeProcesses(c, open, ids); err != nil {
+		return err
+	}
+	if err := im.checkFiles(c.Processes, root); err != nil {
+		return err
+	}
+	for i, p := range c.Processes {
+		var err error
+		if p.Pages, err = open(pagesName(i)); err != nil {
+			return err
+		}
+		if err := p.State.checkPages(p.Pages); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *Image) decodeProcesses(c *Checkpoint, open Files, ids confine.Identity) error {
 	contents, err := im.decodeContents(open, c.Shared)
 	if err != nil {
 		return err
@@ -46,17 +65,6 @@ func (im *Image) decodeInto(c *Checkpoint, open Files, root *inroot.Root, ids co
 	d := &decoder{contents: contents, taken: map[int]bool{}, ids: ids}
 	for i := range im.Processes {
 		if err := d.process(c, &im.Processes[i]); err != nil {
-			return err
-		}
-	}
-	if err := im.checkFiles(c.Processes, root); err != nil {
-		return err
-	}
-	for i, p := range c.Processes {
-		if p.Pages, err = open(pagesName(i)); err != nil {
-			return err
-		}
-		if err := p.State.CheckMemory(p.Pages); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 
+	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
 	"aether/internal/host/ptrace"
 	"aether/sandbox"
@@ -14,7 +16,7 @@ import (
 )
 
 // someProcess has something of everything.
-func someProcess() Process {
+func someProcess() *Process {
 	s := &State{Tracee: &Tracee{NSPid: 2, Name: "odd \xff name", syscallAt: 0x1000}, auxv: make([]byte, 32), umask: 0o22, personality: 8, stopped: true}
 	s.brk, s.subreaper, s.membarriers = 0x5000, true, 1<<4
 	s.layout = [11]uint64{1, 2, 3}
@@ -28,7 +30,7 @@ func someProcess() Process {
 	s.threads = []*thread{{nspid: 2, name: "t", extended: []byte{1, 2}, mask: ^uint64(0), robust: [2]uint64{1, 2}, clearTID: 3, altStack: [24]byte{4},
 		queued: []ptrace.SignalInfo{{12}}, regs: ptrace.Registers{Rip: ^uint64(0)}, rseq: ptrace.RSeq{Pointer: 1, Size: 32}, sched: scheduling{nice: 5, policy: batchPolicy, set: 8}}}
 	content := &Content{Memory: true, Name: "m\xff", size: 1 << 40, mode: 0o600, data: []run{{4096, 8192}}}
-	return Process{Parent: -1, Was: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: 1000, Groups: []uint32{1}, Group: 99, Session: 99},
+	return &Process{HostPID: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: hostBase + 1000, GID: hostBase, Groups: []uint32{hostBase + 1}, Group: 99, Session: 99},
 		Descriptors: []Descriptor{
 			{Number: 0, Kind: Pipe, Target: "pipe:[5]", Inode: 5, Capacity: 65536, Unread: []byte("\x00x"), Object: 1},
 			{Number: 3, Kind: Memory, Target: "/memfd:m (deleted)", Content: content, Object: 2},
@@ -38,18 +40,33 @@ func someProcess() Process {
 		Mappings: []SharedMapping{{Start: 0x8000, Size: 0x1000, Protection: 3, Writable: true, Content: content}}}
 }
 
-// documentOf is what is kept of it.
-func documentOf(t testing.TB, p Process) []byte {
+// ids are those of cells that root runs, and hostBase is the host's id of their root.
+var ids confine.Identity
+
+const hostBase = 0x6fff0000
+
+// imageOf is the image of a process.
+func imageOf(t testing.TB, p *Process) []byte {
 	t.Helper()
-	doc := &Image{Machine: Machine{Kernel: "k"}}
-	if err := doc.Add(p, map[string]Stamp{p.State.vmas[0].Name: {1, 2}}); err != nil {
+	image := &Image{Machine: Machine{Kernel: "k"}}
+	if err := image.add(p, -1, ids, map[string]Stamp{p.State.vmas[0].Name: {1, 2}}); err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.Marshal(doc)
+	data, err := json.Marshal(image)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// contents opens one content of a size, and none else.
+func contents(t testing.TB, size int64) Files {
+	return func(name string) (*os.File, error) {
+		if name != contentName(0) {
+			return nil, damaged("nothing is called %s", name)
+		}
+		return contentFile(t, size), nil
+	}
 }
 
 func contentFile(t testing.TB, size int64) *os.File {
@@ -64,17 +81,18 @@ func contentFile(t testing.TB, size int64) *os.File {
 	return f
 }
 
-func TestRecallGivesWhatWasKept(t *testing.T) {
+func TestDecodeGivesWhatWasEncoded(t *testing.T) {
 	p := someProcess()
-	var doc Image
-	if err := json.Unmarshal(documentOf(t, p), &doc); err != nil {
+	var image Image
+	if err := json.Unmarshal(imageOf(t, p), &image); err != nil {
 		t.Fatal(err)
 	}
-	list, err := doc.decode(NewSharedObjects(), []*os.File{contentFile(t, 4096)})
-	if err != nil {
+	c := &Checkpoint{Shared: NewSharedObjects()}
+	if err := image.decodeProcesses(c, contents(t, 4096), ids); err != nil {
 		t.Fatal(err)
 	}
-	got := list[0]
+	defer c.Close()
+	got := c.Processes[0]
 	content := got.Descriptors[1].Content
 	if content != got.Mappings[0].Content || content.Name != "m\xff" || content.size != 1<<40 || !content.packed {
 		t.Errorf("the content is %+v", content)
@@ -83,78 +101,87 @@ func TestRecallGivesWhatWasKept(t *testing.T) {
 	got.Descriptors[1].Content, p.Descriptors[1].Content = nil, nil
 	got.Mappings[0].Content, p.Mappings[0].Content = nil, nil
 	if !reflect.DeepEqual(got, p) {
-		t.Errorf("kept  %+v\ngiven %+v", p, got)
-		t.Errorf("kept  %+v\ngiven %+v", p.State, got.State)
+		t.Errorf("encoded %+v\ndecoded %+v", p, got)
+		t.Errorf("encoded %+v\ndecoded %+v", p.State, got.State)
 	}
 }
 
-func TestRecallRefusesOtherFiles(t *testing.T) {
-	dir := t.TempDir()
-	root, err := inroot.Open(dir)
+func TestDecodeRefusesOtherFiles(t *testing.T) {
+	root, err := inroot.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	for name, files := range map[string][]*os.File{"too few": nil, "of another size": {contentFile(t, 4095)}} {
-		var doc Image
-		if err := json.Unmarshal(documentOf(t, someProcess()), &doc); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := doc.Decode(files, root); sandbox.ClassOf(err) != sandbox.Invalid {
-			t.Errorf("contents %s: %v", name, err)
-		}
-	}
-	var doc Image
-	if err := json.Unmarshal(documentOf(t, someProcess()), &doc); err != nil {
+	machine, err := ThisMachine()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := doc.Decode([]*os.File{contentFile(t, 4096)}, root); sandbox.ClassOf(err) != sandbox.Conflict {
-		t.Errorf("a library that is not there: %v", err)
+	for _, c := range []struct {
+		name string
+		open Files
+		want sandbox.Class
+	}{
+		{"no content", func(string) (*os.File, error) { return nil, damaged("it is gone") }, sandbox.Invalid},
+		{"a content of another size", contents(t, 4095), sandbox.Invalid},
+		{"a library that is not there", contents(t, 4096), sandbox.Conflict},
+	} {
+		var image Image
+		if err := json.Unmarshal(imageOf(t, someProcess()), &image); err != nil {
+			t.Fatal(err)
+		}
+		image.Machine = machine
+		if _, err := image.Decode(c.open, root, ids); sandbox.ClassOf(err) != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
 
-// FuzzRecall wants every document to be refused or to be within bounds.
-func FuzzRecall(f *testing.F) {
-	f.Add(documentOf(f, someProcess()))
+// FuzzDecode wants every image to be refused or to be within bounds.
+func FuzzDecode(f *testing.F) {
+	f.Add(imageOf(f, someProcess()))
 	f.Add([]byte(`{"processes":[{"parent":-1,"state":{"inside":2,"threads":[{"inside":2}]}}]}`))
-	content := contentFile(f, 4096)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var doc Image
-		if json.Unmarshal(data, &doc) != nil {
+		var image Image
+		if json.Unmarshal(data, &image) != nil {
 			return
 		}
-		list, err := doc.decode(NewSharedObjects(), []*os.File{content}[:min(1, len(doc.Contents))])
-		if err != nil {
+		c := &Checkpoint{Shared: NewSharedObjects()}
+		defer c.Close()
+		if err := image.decodeProcesses(c, contents(t, 4096), ids); err != nil {
 			if sandbox.ClassOf(err) != sandbox.Invalid {
 				t.Errorf("%v", err)
 			}
 			return
 		}
-		numbers := map[int]bool{}
-		for i, p := range list {
-			if p.Parent >= i || len(minus(p.State.own, runsOf(p.State.vmas))) > 0 {
-				t.Errorf("process %d: %+v", i, p)
-			}
-			for _, a := range p.State.vmas {
-				if a.End > userEnd || a.Start >= a.End {
-					t.Errorf("an area %v", a)
-				}
-			}
-			for _, th := range p.State.threads {
-				if numbers[th.nspid] || th.nspid < 2 {
-					t.Errorf("two threads are %d", th.nspid)
-				}
-				numbers[th.nspid] = true
-			}
-		}
-		if at, err := FreeAddressFor(list, 1<<20); err == nil {
-			for _, p := range list {
-				for _, a := range p.State.vmas {
-					if a.Start < at+1<<20 && a.End > at {
-						t.Errorf("%x is in %v", at, a)
-					}
-				}
-			}
-		}
+		c.checkBounds(t)
 	})
+}
+
+func (c *Checkpoint) checkBounds(t *testing.T) {
+	numbers := map[int]bool{}
+	for i, p := range c.Processes {
+		if p.Parent != nil && !slices.Contains(c.Processes[:i], p.Parent) || len(minus(p.State.own, runsOf(p.State.vmas))) > 0 {
+			t.Errorf("process %d: %+v", i, p)
+		}
+		for _, a := range p.State.vmas {
+			if a.End > userEnd || a.Start >= a.End {
+				t.Errorf("a mapping %v", a)
+			}
+		}
+		for _, th := range p.State.threads {
+			if numbers[th.nspid] || th.nspid < 2 {
+				t.Errorf("two threads are %d", th.nspid)
+			}
+			numbers[th.nspid] = true
+		}
+	}
+	if at, err := c.FreeAddress(1 << 20); err == nil {
+		for _, p := range c.Processes {
+			for _, a := range p.State.vmas {
+				if a.Start < at+1<<20 && a.End > at {
+					t.Errorf("%x is in %v", at, a)
+				}
+			}
+		}
+	}
 }

@@ -16,7 +16,7 @@ func TestParseDescriptor(t *testing.T) {
 		{"socket", "socket:[78]", "flags:\t02\n", Descriptor{Kind: Socket, Inode: 78, Flags: 2}},
 		{"eventfd", "anon_inode:[eventfd]", "flags:\t02\neventfd-count:               2a\neventfd-id: 5\n", Descriptor{Kind: Event, Flags: 2, Count: 42}},
 		{"epoll", "anon_inode:[eventpoll]", "flags:\t02\ntfd:        5 events:       19 data:        500000005  pos:0 ino:61af sdev:7\n",
-			Descriptor{Kind: Poll, Flags: 2, Watches: [][3]int64{{5, 0x19, 0x500000005}}}},
+			Descriptor{Kind: Poll, Flags: 2, Watches: []Watch{{5, 0x19, 0x500000005}}}},
 		{"timerfd", "anon_inode:[timerfd]", "clockid: 1\nticks: 4\nsettime flags: 01\nit_value: (3, 500)\nit_interval: (1, 0)\n",
 			Descriptor{Kind: Timer, Clock: 1, Settings: 1, Ticks: 4, Value: [2]int64{3, 500}, Interval: [2]int64{1, 0}}},
 		{"signalfd", "anon_inode:[signalfd]", "sigmask:\t0000000000000002\n", Descriptor{Kind: Signals, Mask: 2}},

@@ -25,8 +25,8 @@ func (s *State) RestoreMemoryAnew(script *spawn.Shared, pid int) (check func() e
 	return func() error { return s.checkCopied(copied) }, nil
 }
 
-// CheckMemory refuses a file that cannot be the memory of the state's process.
-func (s *State) CheckMemory(file *os.File) error {
+// checkPages refuses a file that cannot have the process's own pages.
+func (s *State) checkPages(file *os.File) error {
 	total := sizeOf(s.own)
 	info, err := file.Stat()
 	if err != nil {

@@ -1,16 +1,20 @@
-package confine
+package confine_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"aether/internal/host/checkpoint"
+	"aether/internal/host/confine"
 	"aether/internal/host/spawn"
+	"aether/internal/host/zygote"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,112 +22,109 @@ import (
 // launcher becomes the program that a line of JSON names.
 const launcher = `
 import sys, os, json
+null = os.open("/dev/null", os.O_RDWR)
 print("primed", flush=True)
 spec = json.loads(sys.stdin.readline())
-os.dup2(3, 0); os.close(3)  # what commands without input have
+os.dup2(null, 0); os.close(null)  # what commands without input have
 os.execve(spec["path"], spec["args"], spec["env"])
 `
 
 // TestEscapeFromFork makes every attack from a process that was forked into its
 // cell: it is confined as one that was started there.
 func TestEscapeFromFork(t *testing.T) {
-	s := newScene(t)
-	for _, who := range s.whos() {
-		for _, way := range []string{"", "by a spare/"} {
-			imprint := s.launcher(t, who)
-			boot := func(t *testing.T) *Cell { return s.boot(t) }
+	s := confine.NewAttackScene(t)
+	for user, id := range s.Users() {
+		for _, way := range []string{"", "by a warm fork/"} {
+			l := newLauncher(t, s, id)
+			boot := s.Boot
 			if way != "" {
-				boot = func(t *testing.T) *Cell { return s.spareFor(t, imprint, who) }
+				boot = l.bootWarm
 			}
-			s.escape(t, imprint, who, way, boot)
+			for _, attack := range s.Attacks() {
+				t.Run(user+"/"+way+attack, func(t *testing.T) {
+					cell := boot(t)
+					out, status := l.launch(t, cell, attack)
+					s.Judge(t, user, attack, out, status, cell)
+				})
+			}
 		}
 	}
 }
 
-func (s *scene) escape(t *testing.T, imprint *Imprint, who who, way string, boot func(*testing.T) *Cell) {
-	for _, a := range attacks {
-		t.Run(who.name+"/"+way+a.name, func(t *testing.T) {
-			cell := boot(t)
-			out, status := s.launch(t, imprint, cell, a.name, who)
-			if status.Code != 0 || status.Signal != 0 {
-				t.Fatalf("%+v: %s", status, out)
-			}
-			s.compare(t, who.name, a.trials(s.facts), parseAnswers(t, out))
-			s.untouched(t, cell)
-		})
-	}
-	t.Run(who.name+"/"+way+"abi", func(t *testing.T) {
-		if out, status := s.launch(t, imprint, boot(t), "abi", who); status.Signal != unix.SIGSYS {
-			t.Errorf("a 32-bit system call: %+v, %q", status, out)
-		}
-	})
+// source is a program that can become any other, and what forks of it are made from.
+type source struct {
+	scene   confine.AttackScene
+	tree    *zygote.Tree
+	streams []*checkpoint.Stream // its standard input and output
 }
 
-// spareFor boots a cell into which a spare has come for the next child.
-func (s *scene) spareFor(t *testing.T, imprint *Imprint, who who) *Cell {
+func newLauncher(t *testing.T, s confine.AttackScene, id uint32) *source {
 	t.Helper()
-	twin := imprint.Twins[0]
-	for twin.children < 2 {
-		s.launch(t, imprint, s.boot(t), "abi", who)
-	}
-	imprint.StandBy()
-	cell := s.boot(t)
-	if err := errors.Join(imprint.Expect(cell, noGroup), twin.Arrived()); err != nil {
+	cell := s.Boot(t)
+	inR, inW, err := os.Pipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if twin.spare == nil {
-		t.Fatal("there is none")
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { errors.Join(inW.Close(), outR.Close()) })
+	p, _, err := cell.Exec(confine.Command{Path: "/usr/bin/python3", Args: []string{"python3", "-c", launcher}, Env: []string{"PATH=/bin"},
+		Dir: "/tmp", UID: id, GID: id, Stdin: inR, Stdout: outW, Stderr: outW, Group: confine.NoGroup})
+	if err := errors.Join(err, inR.Close(), outW.Close()); err != nil {
+		t.Fatal(err)
+	}
+	go p.Wait()
+	if line, err := bufio.NewReader(outR).ReadString('\n'); line != "primed\n" {
+		t.Fatalf("it said %q (%v)", line, err)
+	}
+	l := &source{scene: s}
+	for _, f := range []*os.File{inW, outR} {
+		stream, err := checkpoint.ReadStream(f, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.streams = append(l.streams, stream)
+	}
+	if l.tree, err = zygote.Take(s.Host(), cell, []checkpoint.Running{{PID: p.Pid(), Parent: -1}}, nil, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.tree.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// bootWarm boots a cell which a warm fork has joined for the next child.
+func (l *source) bootWarm(t *testing.T) *confine.Cell {
+	t.Helper()
+	for range 2 { // from the third on there are warm forks
+		l.launch(t, l.scene.Boot(t), "abi")
+	}
+	l.tree.PrepareWarm(slog.New(slog.NewTextHandler(t.Output(), nil)))
+	cell := l.scene.Boot(t)
+	if err := l.tree.Prejoin(confine.Joining{Cell: cell, Group: confine.NoGroup}, true); err != nil {
+		t.Fatal(err)
+	}
+	if l.tree.Warm() != 1 {
+		t.Fatal("there is no warm fork")
 	}
 	return cell
 }
 
-// launcher gives an imprint of a program that can become any other.
-func (s *scene) launcher(t *testing.T, who who) *Imprint {
+// launch makes an attack in a child.
+func (l *source) launch(t *testing.T, cell *confine.Cell, attack string) (string, spawn.Status) {
 	t.Helper()
-	source := s.boot(t)
-	_, out, files := pipes(t)
-	p, _, err := source.Exec(Command{Path: "/usr/bin/python3", Args: []string{"python3", "-c", launcher}, Env: []string{"PATH=/bin"},
-		Dir: "/tmp", UID: who.id, GID: who.id, Stdin: files[0], Stdout: files[1], Stderr: files[1], Group: noGroup})
+	restored, err := l.tree.Restore(confine.Joining{Cell: cell, Group: confine.NoGroup}, l.streams)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go p.Wait()
-	if line := line(t, out); line != "primed" {
-		t.Fatalf("it said %q", line)
-	}
-	imprint, err := source.Imprint([]Running{{p.Pid(), -1}}, nil, func() error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := imprint.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return imprint
-}
-
-// launch makes an attack in a child of the twin.
-func (s *scene) launch(t *testing.T, imprint *Imprint, cell *Cell, name string, who who) (string, spawn.Status) {
-	t.Helper()
-	in, out, files := pipes(t)
-	p, err := imprint.Twins[0].Spawn(cell, Rebirth{Dir: "/tmp", UID: who.id, GID: who.id, Terminal: -1, Group: noGroup,
-		Descriptors: []Descriptor{{Number: 0, File: files[0]}, {Number: 1, File: files[1]}, {Number: 2, File: files[1]},
-			{Number: 3, File: s.host.null}}})
-	if err = errors.Join(err, imprint.Proceed()); err != nil {
-		t.Fatal(err)
-	}
-	known, err := json.Marshal(s.facts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	order, err := json.Marshal(map[string]any{"path": attacker, "args": []string{"a-" + name},
-		"env": map[string]string{"PATH": "/bin", attackVariable: name, factsVariable: string(known), "GORACE": "atexit_sleep_ms=0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	files[1].Close() // the child has its own
-	if _, err := fmt.Fprintln(in, string(order)); err != nil {
+	p, in, out := restored.Forks[0], restored.Outside[l.streams[0]], restored.Outside[l.streams[1]]
+	defer func() { errors.Join(in.Close(), out.Close()) }()
+	if _, err := fmt.Fprintln(in, l.scene.Order(t, attack)); err != nil {
 		t.Fatal(err)
 	}
 	end := time.AfterFunc(20*time.Second, func() { p.Signal(unix.SIGKILL) })
@@ -133,19 +134,5 @@ func (s *scene) launch(t *testing.T, imprint *Imprint, cell *Cell, name string, 
 	if err != nil || waited != nil {
 		t.Fatal(err, waited)
 	}
-	return string(text), status
-}
-
-func parseAnswers(t *testing.T, out string) map[string]answer {
-	t.Helper()
-	list := map[string]answer{}
-	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
-		var a answer
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			t.Logf("it says: %s", lines.Text())
-			continue
-		}
-		list[a.Trial] = a
-	}
-	return list
+	return strings.TrimSpace(string(text)), status
 }

@@ -50,7 +50,7 @@ const (
 	partCapabilities = "drop identity, capabilities and every way to new ones"
 	partLandlock     = "landlock"
 	partFilter       = "system call filter"
-	partHelper         = "make things for others"
+	partHelper       = "make things for others"
 	partDirectory    = "working directory"
 	partExecute      = "execute"
 )

@@ -210,6 +210,20 @@ func (t *Tree) PrepareWarm(log *slog.Logger) {
 	}
 }
 
+// Warm is how many warm forks there are.
+func (t *Tree) Warm() (n int) {
+	for _, z := range t.zygotes {
+		if z != nil {
+			z.lock()
+			if z.warm != nil {
+				n++
+			}
+			z.mu.Unlock()
+		}
+	}
+	return n
+}
+
 // Restored are the processes of a checkpoint in another cell.
 type Restored struct {
 	// Forks are those that were started from outside, in their order.
