@@ -19,6 +19,8 @@ const (
 	forks    = `^Test(Fork|Checkpoint|Snapshot|Restore|DamagedCheckpoint|ForgedCheckpoint)`
 	// untold is what forks carry over that some kernels do not tell or offer.
 	untold = `^TestForkCarriesOver$/^(eventfd|removed|barriers)`
+	// kinds are all that forks and images carry over, and refuse.
+	kinds = `^Test(Fork|Image)`
 	// again are tests that run all others once more as an ordinary user, which is a
 	// way of the lab's own.
 	again = `^TestAgain`
@@ -26,10 +28,12 @@ const (
 
 // suites are the steps that run tests.
 var suites = map[string][]suite{
-	stepOlder:       {{folder: "internal/host/checkpoint", skip: again}, {folder: "driver/cell", run: untold}},
+	stepOlder:       {{folder: "internal/host/checkpoint", skip: kinds}, {folder: "internal/host/checkpoint", run: untold}},
 	stepConformance: {{folder: "driver/cell", run: conforms}},
 	stepEscape:      {{folder: "internal/host/confine", run: escapes}, {folder: "driver/cell", run: escapes}},
-	stepFork:        {{folder: "internal/host/zygote", skip: again}, {folder: "driver/cell", run: forks}},
+	stepFork: {
+		{folder: "internal/host/zygote", skip: again}, {folder: "internal/host/checkpoint", run: kinds}, {folder: "driver/cell", run: forks},
+	},
 	stepOwn: {
 		{folder: "driver/cell", skip: conforms + "|" + escapes + "|" + forks + "|" + again},
 		{folder: "internal/host/confine", skip: escapes + "|" + again},

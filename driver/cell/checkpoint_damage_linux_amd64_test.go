@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"aether/image/snapshot"
+	"aether/internal/host/checkpoint/checkpointtest"
 	"aether/sandbox"
 )
 
@@ -110,8 +111,8 @@ func TestForgedCheckpoints(t *testing.T) {
 	needRoot(t, "rights that would be worth stealing")
 	driver := processKeeper(t, t.TempDir())
 	source := create(t, driver, sandbox.Spec{})
-	python := converse(t, source, 0, "python3", "-c", kind{before: `
-f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT)`, answer: "return os.pread(f, 100, 0)"}.program())
+	python := converse(t, source, 0, "python3", "-c", checkpointtest.Kind{Before: `
+f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT)`, Answer: "return os.pread(f, 100, 0)"}.Program())
 	python.hear(t, "primed")
 	kept := snapshotOf(t, source)
 	process := func(doc map[string]any) map[string]any {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aether/driver/cell"
+	"aether/internal/host/checkpoint/checkpointtest"
 	"aether/sandbox"
 )
 
@@ -32,11 +33,11 @@ func TestCheckpointCarriesOver(t *testing.T) {
 	needRoot(t, "checkpoint of everything that a process may hold")
 	dir := t.TempDir()
 	first, second := processKeeper(t, dir), processKeeper(t, dir)
-	for _, k := range carried {
-		t.Run(k.name, func(t *testing.T) {
+	for _, k := range checkpointtest.Carried {
+		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			source := create(t, first, sandbox.Spec{})
-			python := converse(t, source, 0, "python3", "-c", k.program())
+			python := converse(t, source, 0, "python3", "-c", k.Program())
 			python.hear(t, "primed")
 			kept := snapshotOf(t, source)
 			destroy(t, source)
@@ -45,30 +46,27 @@ func TestCheckpointCarriesOver(t *testing.T) {
 			for _, instance := range []sandbox.Instance{grandchild, child, restore(t, second, kept, sandbox.Spec{})} {
 				c := converse(t, instance, python.pid)
 				c.say(t, "?")
-				c.hear(t, k.want)
+				c.hear(t, k.Want)
 			}
 		})
 	}
 }
 
 // refusedToKeep are those that a snapshot refuses and a fork does not.
-var refusedToKeep = []struct {
-	name, before, says string
-	retry              bool
-}{
-	{"removed file in its memory", `
+var refusedToKeep = []checkpointtest.Refusal{
+	{Name: "removed file in its memory", Before: `
 f = os.open("/tmp/code", os.O_RDWR | os.O_CREAT); os.write(f, b"x" * 4096)
-m = mmap.mmap(f, 4096, flags=mmap.MAP_PRIVATE); os.unlink("/tmp/code")`, "maps /tmp/code, which was removed", false},
+m = mmap.mmap(f, 4096, flags=mmap.MAP_PRIVATE); os.unlink("/tmp/code")`, Says: "maps /tmp/code, which was removed"},
 }
 
 func TestCheckpointRefuses(t *testing.T) {
 	needRoot(t, "checkpoint of everything that a process may hold")
 	driver := processKeeper(t, t.TempDir())
-	for _, c := range append(refusedToKeep, refused...) {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range append(refusedToKeep, checkpointtest.Refused...) {
+		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			source := create(t, driver, sandbox.Spec{})
-			python := converse(t, source, 0, "python3", "-c", kind{before: c.before, answer: "return 'lives'"}.program())
+			python := converse(t, source, 0, "python3", "-c", c.Program())
 			python.hear(t, "primed")
 			dir := t.TempDir()
 			err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir)
@@ -76,8 +74,8 @@ func TestCheckpointRefuses(t *testing.T) {
 			if !errors.As(err, &refusal) || refusal.Class != sandbox.Conflict || strings.Contains(err.Error(), "fork:") {
 				t.Fatalf("the snapshot says %v", err)
 			}
-			if !strings.Contains(refusal.Reason, c.says) || refusal.Retry != c.retry || refusal.Remedy == "" {
-				t.Errorf("it says %v, not %q", err, c.says)
+			if !strings.Contains(refusal.Reason, c.Says) || refusal.Retry != c.Retry || refusal.Remedy == "" {
+				t.Errorf("it says %v, not %q", err, c.Says)
 			}
 			wantEmpty(t, dir)
 			python.say(t, "?")
@@ -99,17 +97,17 @@ func TestCheckpointOfManyKindsOfCommands(t *testing.T) {
 	bash.until(t, "begun")
 	node := converse(t, source, 0, "node", "-e", nodeAdder)
 	node.hear(t, "primed")
-	first := converse(t, source, 0, "python3", "-c", kind{before: `
+	first := converse(t, source, 0, "python3", "-c", checkpointtest.Kind{Before: `
 memory = os.memfd_create("both"); os.ftruncate(memory, 4096); shared = mmap.mmap(memory, 4096)
 r, w = os.pipe(); l = socket.socket(socket.AF_UNIX); l.bind("/tmp/meet"); l.listen()
-threading.Thread(target=lambda: globals().update(peer=l.accept()[0]) or socket.send_fds(peer, [b"x"], [memory, r])).start()`, answer: `
+threading.Thread(target=lambda: globals().update(peer=l.accept()[0]) or socket.send_fds(peer, [b"x"], [memory, r])).start()`, Answer: `
 shared[0:4] = b"held"; os.write(w, b"piped"); peer.send(b"sent")
-return "done"`}.program())
+return "done"`}.Program())
 	first.hear(t, "primed")
-	second := converse(t, source, 0, "python3", "-c", kind{before: `
+	second := converse(t, source, 0, "python3", "-c", checkpointtest.Kind{Before: `
 c = socket.socket(socket.AF_UNIX); c.connect("/tmp/meet")
 _, (memory, r), _, _ = socket.recv_fds(c, 1, 2)
-shared = mmap.mmap(memory, 4096)`, answer: `return shared[0:4], os.read(r, 9), c.recv(9)`}.program())
+shared = mmap.mmap(memory, 4096)`, Answer: `return shared[0:4], os.read(r, 9), c.recv(9)`}.Program())
 	second.hear(t, "primed")
 	dir := snapshotOf(t, source)
 	destroy(t, source)
@@ -295,10 +293,10 @@ func TestCheckpointsLeaveNothing(t *testing.T) {
 	dir := t.TempDir()
 	driver := processKeeper(t, dir)
 	source := create(t, driver, sandbox.Spec{})
-	python := converse(t, source, 0, "python3", "-c", kind{before: `
+	python := converse(t, source, 0, "python3", "-c", checkpointtest.Kind{Before: `
 m = os.memfd_create("m"); os.write(m, b"x" * 100000); s = mmap.mmap(-1, 1 << 20); s[0] = 1
 r, w = os.pipe(); os.write(w, b"x"); p = select.epoll(); p.register(r, select.EPOLLIN)
-if os.fork() == 0: signal.pause()`, answer: "return 'lives'"}.program())
+if os.fork() == 0: signal.pause()`, Answer: "return 'lives'"}.Program())
 	python.hear(t, "primed")
 	kept := snapshotOf(t, source)
 	damaged := damage(t, kept, func(doc map[string]any) {
