@@ -35,7 +35,7 @@ func (dec *decoder) descriptor(doc *descriptorImage) (d Descriptor, err error) {
 	if d.Content, err = dec.content(doc.Content); err != nil {
 		return d, err
 	}
-	if d.Socket, err = doc.Socket.decode(); err != nil {
+	if err := d.Socket.check(); err != nil {
 		return d, err
 	}
 	path := d.Kind == File || d.Kind == Virtual
@@ -86,30 +86,28 @@ const (
 	maxOption  = 256
 )
 
-func (doc *socketImage) decode() (*SocketState, error) {
-	if doc == nil {
-		return nil, nil
+func (s *SocketState) check() error {
+	if s == nil {
+		return nil
 	}
-	s := doc.SocketState
-	s.local, s.remote, s.backlog, s.shut, s.mode, s.queue = doc.Local, doc.Remote, doc.Backlog, doc.Shut, doc.Mode&0o777, doc.Queue
+	s.Mode &= 0o777
 	family := slices.Contains([]int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, s.Family)
 	kind := slices.Contains([]int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}, s.Type)
 	total := 0
-	for _, message := range s.queue {
+	for _, message := range s.Queue {
 		total += len(message)
 		if len(message) == 0 {
 			kind = false
 		}
 	}
-	if !family || !kind || len(s.local) > maxAddress || len(s.remote) > maxAddress || s.shut < 0 || s.shut > 3 ||
-		total > maxQueue || len(doc.Options) > maxOptions {
-		return nil, damaged("a socket of the family %d", s.Family)
+	if !family || !kind || len(s.Local) > maxAddress || len(s.Remote) > maxAddress || s.Shut < 0 || s.Shut > 3 ||
+		total > maxQueue || len(s.Options) > maxOptions {
+		return damaged("a socket of the family %d", s.Family)
 	}
-	for _, o := range doc.Options {
+	for _, o := range s.Options {
 		if len(o.Value) == 0 || len(o.Value) > maxOption {
-			return nil, damaged("a socket with an option of %d bytes", len(o.Value))
+			return damaged("a socket with an option of %d bytes", len(o.Value))
 		}
-		s.options = append(s.options, option{o.Level, o.Name, o.Value})
 	}
-	return &s, nil
+	return nil
 }

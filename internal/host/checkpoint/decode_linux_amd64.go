@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 
@@ -295,12 +296,12 @@ func (doc *stateImage) decodeTimers(s *State) error {
 	}
 	seen := map[int]bool{}
 	for _, t := range doc.Timers {
-		if t.ID < 0 || t.ID >= maxTimers || seen[t.ID] || t.Clock < 0 || len(t.Left) != 32 {
+		if t.ID < 0 || t.ID >= maxTimers || seen[t.ID] || t.Clock < 0 {
 			return damaged("a timer with the number %d", t.ID)
 		}
 		seen[t.ID] = true
-		s.posixTimers = append(s.posixTimers, posixTimer{t.ID, t.Clock, t.Notify, t.Signal, t.Value, t.Thread, [32]byte(t.Left)})
 	}
+	s.posixTimers = doc.Timers
 	return nil
 }
 
@@ -317,4 +318,17 @@ func (doc *threadImage) decode() (t *thread, err error) {
 	copy(t.sched.affinity[:], doc.Affinity)
 	t.queued, err = decodePending(doc.Pending)
 	return t, err
+}
+
+// checkPages refuses a file that cannot have the process's own pages.
+func (s *State) checkPages(file *os.File) error {
+	total := sizeOf(s.own)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if uint64(info.Size()) != total {
+		return damaged("process %d has %d bytes of memory, where there are %d", s.NSPid, total, info.Size())
+	}
+	return nil
 }

@@ -24,7 +24,7 @@ func someProcess() *Process {
 	s.actions = map[int][32]byte{15: {1}}
 	s.timers[1][0] = 7
 	s.queued = []ptrace.SignalInfo{{10}}
-	s.posixTimers = []posixTimer{{id: 3, clock: 1, notify: 4, signal: 14, value: ^uint64(0), thread: 2, spec: [32]byte{9}}}
+	s.posixTimers = []posixTimer{{ID: 3, Clock: 1, Notify: 4, Signal: 14, Value: ^uint64(0), Thread: 2, Spec: [32]byte{9}}}
 	s.vmas = []VMA{{Start: 0x1000, End: 0x3000, Read: true, Exec: true, Inode: 5, Name: "/lib/\xfe.so", flags: " gd "}, {Start: 0x4000, End: 0x6000, Write: true}}
 	s.own = []run{{0x2000, 0x3000}, {0x4000, 0x6000}}
 	s.threads = []*thread{{nspid: 2, name: "t", extended: []byte{1, 2}, mask: ^uint64(0), robust: [2]uint64{1, 2}, clearTID: 3, altStack: [24]byte{4},
@@ -35,7 +35,7 @@ func someProcess() *Process {
 			{Number: 0, Kind: Pipe, Target: "pipe:[5]", Inode: 5, Capacity: 65536, Unread: []byte("\x00x"), Object: 1},
 			{Number: 3, Kind: Memory, Target: "/memfd:m (deleted)", Content: content, Object: 2},
 			{Number: 4, Kind: Socket, Target: "socket:[7]", Inode: 7, Object: 3, Socket: &SocketState{Family: unix.AF_UNIX, Type: unix.SOCK_STREAM, Inode: 7, Peer: 8,
-				local: []byte{1, 0, 0}, shut: 1, options: []option{{1, 2, []byte{1, 0, 0, 0}}}, queue: [][]byte{{1}}}},
+				Local: []byte{1, 0, 0}, Shut: 1, Options: []SocketOption{{1, 2, []byte{1, 0, 0, 0}}}, Queue: [][]byte{{1}}}},
 		},
 		Mappings: []SharedMapping{{Start: 0x8000, Size: 0x1000, Protection: 3, Writable: true, Content: content}}}
 }

@@ -52,8 +52,8 @@ type Descriptor struct {
 	Unread    []byte       // of a pipe: what was written and not read yet
 	Capacity  int          // of a pipe
 	Locks     []Lock       // that are held through it
-	Socket    *SocketState `json:"-"` // of a socket
-	Content   *Content     `json:"-"` // of memory, or of a file that was removed
+	Socket    *SocketState `json:",omitempty"` // of a socket
+	Content   *Content     `json:"-"`          // of memory, or of a file that was removed
 
 	semaphoreTold bool // the kernel says whether an eventfd is one
 }

@@ -11,16 +11,16 @@ type SocketState struct {
 	// Listens says that it waits for connections.
 	Listens bool
 
-	local, remote []byte // addresses, empty if there is none
-	backlog       int
-	shut          int
-	mode          uint32 // of the file that it is bound to
-	options       []option
-	queue         [][]byte // what it has not read yet
+	Local, Remote []byte `json:",omitempty"` // addresses, empty if there is none
+	Backlog       int
+	Shut          int    // directions that are shut down, 1 for reading, 2 for writing
+	Mode          uint32 // of the file that it is bound to
+	Options       []SocketOption
+	Queue         [][]byte // what it has not read yet
 }
 
-// option is one that was set on a socket.
-type option struct {
-	level, name int
-	value       []byte
+// SocketOption is one that was set on a socket.
+type SocketOption struct {
+	Level, Name int
+	Value       []byte
 }

@@ -16,10 +16,10 @@ import (
 
 // Path is the path that the socket is bound to, or empty.
 func (s *SocketState) Path() string {
-	if s.Family != unix.AF_UNIX || len(s.local) < 3 || s.local[2] == 0 {
+	if s.Family != unix.AF_UNIX || len(s.Local) < 3 || s.Local[2] == 0 {
 		return ""
 	}
-	return unix.ByteSliceToString(s.local[2:])
+	return unix.ByteSliceToString(s.Local[2:])
 }
 
 // named says that a unix socket has an address.
@@ -67,8 +67,8 @@ var optionsOf = []struct{ family, kind, level, name, size int }{
 	{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 4},
 }
 
-func (o option) zero() bool {
-	for _, b := range o.value {
+func (o SocketOption) zero() bool {
+	for _, b := range o.Value {
 		if b != 0 {
 			return false
 		}
@@ -89,7 +89,7 @@ func (p *Tracee) readSocket(k *SharedObjects, d *Descriptor) error {
 			return os.NewSyscallError("getsockopt", err)
 		}
 	}
-	s.local, s.remote = address(fd, unix.SYS_GETSOCKNAME), address(fd, unix.SYS_GETPEERNAME)
+	s.Local, s.Remote = address(fd, unix.SYS_GETSOCKNAME), address(fd, unix.SYS_GETPEERNAME)
 	if err := s.readOptions(p, fd, d.Number); err != nil {
 		return err
 	}
@@ -134,11 +134,11 @@ func (s *SocketState) readOptions(p *Tracee, fd, number int) error {
 		if err != nil {
 			continue // this kind of socket has no such option
 		}
-		o := option{known.level, known.name, value[:n]}
+		o := SocketOption{known.level, known.name, value[:n]}
 		if o.zero() && known.name != unix.IPV6_V6ONLY && known.name != unix.IP_MULTICAST_LOOP {
 			continue
 		}
-		s.options = append(s.options, o)
+		s.Options = append(s.Options, o)
 	}
 	// The kernel doubles what is set.
 	for _, name := range []int{unix.SO_SNDBUF, unix.SO_RCVBUF} {
@@ -147,7 +147,7 @@ func (s *SocketState) readOptions(p *Tracee, fd, number int) error {
 			return os.NewSyscallError("getsockopt", err)
 		}
 		if size != usualBuffer(s.Family, s.Type, name) {
-			s.options = append(s.options, option{unix.SOL_SOCKET, name, binary.NativeEndian.AppendUint32(nil, uint32(size/2))})
+			s.Options = append(s.Options, SocketOption{unix.SOL_SOCKET, name, binary.NativeEndian.AppendUint32(nil, uint32(size/2))})
 		}
 	}
 	return nil
@@ -213,11 +213,11 @@ func (p *Tracee) readTCP(s *SocketState, fd, number int) error {
 		if waiting := binary.NativeEndian.Uint32(info[unacked:]); waiting > 0 {
 			return p.refuseSocket(number, fmt.Sprintf("that listens, with %d connections to accept", waiting), true)
 		}
-		s.backlog = int(binary.NativeEndian.Uint32(info[sacked:]))
+		s.Backlog = int(binary.NativeEndian.Uint32(info[sacked:]))
 	default:
 		return p.refuseSocket(number, "of an established TCP connection", false)
 	}
-	s.remote = nil
+	s.Remote = nil
 	return nil
 }
 
@@ -253,9 +253,9 @@ func (p *Tracee) readUnix(k *SharedObjects, s *SocketState, fd, number int) (err
 		return err
 	}
 	const listens = 10 // TCP_LISTEN
-	s.Listens, s.shut = known.state == listens, known.shut
+	s.Listens, s.Shut = known.state == listens, known.shut
 	if s.Listens {
-		if s.backlog = known.backlog; known.waiting > 0 {
+		if s.Backlog = known.backlog; known.waiting > 0 {
 			return p.refuseSocket(number, fmt.Sprintf("that listens, with %d connections to accept", known.waiting), true)
 		}
 		return nil
@@ -263,13 +263,13 @@ func (p *Tracee) readUnix(k *SharedObjects, s *SocketState, fd, number int) (err
 	const both = 3
 	s.Peer = known.peer
 	s.Orphan = known.hasPeer && known.peer == 0
-	if s.Orphan && s.Type != unix.SOCK_DGRAM && s.shut != both {
+	if s.Orphan && s.Type != unix.SOCK_DGRAM && s.Shut != both {
 		return p.refuseSocket(number, "whose connection was not accepted yet", true)
 	}
-	if s.queue, err = p.peekSocket(s, fd, number); err != nil {
+	if s.Queue, err = p.peekSocket(s, fd, number); err != nil {
 		return err
 	}
-	if len(s.queue) > 0 && !known.hasPeer {
+	if len(s.Queue) > 0 && !known.hasPeer {
 		return p.refuseSocket(number, "with messages of several senders that were not received yet", true)
 	}
 	return nil
@@ -306,7 +306,7 @@ func (p *Tracee) readSocketFile(s *SocketState, known unixSocket, number int) er
 	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK || uint32(stat.Ino) != uint32(known.file.inode) {
 		return p.refuseSocket(number, fmt.Sprintf("that was bound to %s, which is another file now", s.Path()), false)
 	}
-	s.mode = stat.Mode & 0o7777
+	s.Mode = stat.Mode & 0o7777
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (p *Tracee) peekSocket(s *SocketState, fd, number int) (queue [][]byte, err
 			return nil, p.refuseSocket(number, "with descriptors or credentials on their way through it", true)
 		}
 		if n == 0 {
-			if s.shut&1 != 0 {
+			if s.Shut&1 != 0 {
 				break
 			}
 			return nil, p.refuseSocket(number, "with empty messages that were not received yet", true)

@@ -74,7 +74,7 @@ func (im *Image) add(p *Process, parent int, ids confine.Identity, stamps map[st
 	}
 	out := processImage{Parent: parent, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode(ids)}
 	for _, d := range p.Descriptors {
-		out.Descriptors = append(out.Descriptors, descriptorImage{d, text(d.Target), d.Socket.encode(), im.contentIndex(d.Content)})
+		out.Descriptors = append(out.Descriptors, descriptorImage{d, text(d.Target), im.contentIndex(d.Content)})
 	}
 	for _, m := range p.Mappings {
 		out.Mappings = append(out.Mappings, mappingImage{m, text(m.Path), im.contentIndex(m.Content)})
@@ -127,7 +127,7 @@ func pairs(list []run) (out [][2]uint64) {
 func (s *State) encode() stateImage {
 	doc := stateImage{NSPid: s.NSPid, Name: text(s.Name), Site: s.syscallAt, Break: s.brk, Layout: s.layout, Auxiliary: s.auxv,
 		Umask: s.umask, Personality: s.personality, Subreaper: s.subreaper, Barriers: s.membarriers, Undumpable: s.undumpable, Stopped: s.stopped,
-		Actions: map[int][]byte{}, Pending: encodePending(s.queued), Own: pairs(s.own)}
+		Actions: map[int][]byte{}, Pending: encodePending(s.queued), Timers: s.posixTimers, Own: pairs(s.own)}
 	for _, l := range s.limits {
 		doc.Limits = append(doc.Limits, [2]uint64{l.Cur, l.Max})
 	}
@@ -136,9 +136,6 @@ func (s *State) encode() stateImage {
 	}
 	for i, timer := range s.timers {
 		doc.Intervals[i] = timer[:]
-	}
-	for _, t := range s.posixTimers {
-		doc.Timers = append(doc.Timers, timerImage{t.id, t.clock, t.notify, t.signal, t.value, t.thread, t.spec[:]})
 	}
 	for _, a := range s.vmas {
 		if a.Name != "[vsyscall]" { // every process has it, and nobody can move it
@@ -179,17 +176,6 @@ func (p Place) credentials(ids confine.Identity) (who confine.Credentials) {
 		who.Groups = append(who.Groups, inside)
 	}
 	return who
-}
-
-func (s *SocketState) encode() *socketImage {
-	if s == nil {
-		return nil
-	}
-	doc := &socketImage{SocketState: *s, Local: s.local, Remote: s.remote, Backlog: s.backlog, Shut: s.shut, Mode: s.mode, Queue: s.queue}
-	for _, o := range s.options {
-		doc.Options = append(doc.Options, optionImage{o.level, o.name, o.value})
-	}
-	return doc
 }
 
 // WriteMemory writes the process's own pages, one after another, from its zygote.

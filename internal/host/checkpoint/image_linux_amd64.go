@@ -42,7 +42,7 @@ type stateImage struct {
 	Stopped     bool           `json:"stopped,omitempty"`
 	Actions     map[int][]byte `json:"actions,omitempty"`
 	Intervals   [3][]byte      `json:"intervals"`
-	Timers      []timerImage   `json:"timers,omitempty"`
+	Timers      []posixTimer   `json:"timers,omitempty"`
 	Pending     [][]byte       `json:"pending,omitempty"`
 	Areas       []vmaImage     `json:"areas"`
 	Own         [][2]uint64    `json:"own"`
@@ -76,16 +76,6 @@ type vmaImage struct {
 	Flags      string `json:"flags,omitempty"`
 }
 
-type timerImage struct {
-	ID     int    `json:"id"`
-	Clock  int    `json:"clock"`
-	Notify int    `json:"notify"`
-	Signal int    `json:"signal"`
-	Value  uint64 `json:"value"`
-	Thread int    `json:"thread,omitempty"`
-	Left   []byte `json:"left"`
-}
-
 // placeImage is a Place, with the ids of the cell.
 type placeImage struct {
 	Dir      text     `json:"dir"`
@@ -103,8 +93,7 @@ type placeImage struct {
 type descriptorImage struct {
 	Descriptor
 	Target  text
-	Socket  *socketImage `json:",omitempty"`
-	Content *int         `json:",omitempty"` // its place among the contents
+	Content *int `json:",omitempty"` // its place among the contents
 }
 
 type mappingImage struct {
@@ -121,20 +110,4 @@ type contentImage struct {
 	Mode   uint32      `json:"mode"`
 	Seals  int         `json:"seals,omitempty"`
 	Data   [][2]uint64 `json:"data,omitempty"`
-}
-
-type socketImage struct {
-	SocketState
-	Local   []byte        `json:",omitempty"`
-	Remote  []byte        `json:",omitempty"`
-	Backlog int           `json:",omitempty"`
-	Shut    int           `json:",omitempty"`
-	Mode    uint32        `json:",omitempty"`
-	Options []optionImage `json:",omitempty"`
-	Queue   [][]byte      `json:",omitempty"`
-}
-
-type optionImage struct {
-	Level, Name int
-	Value       []byte
 }

@@ -141,12 +141,7 @@ func (p *restoring) restoreTree(own func() error, ready spawn.Word) error {
 func (p *restoring) restoreMemory() (err error) {
 	s := p.steps
 	s.Receive(p.walker.Socket, 1, receiveFlags)
-	if p.walker.Memory != nil {
-		p.check, err = p.Process.State.RestoreMemoryOver(p.walker.Script, p.walker.Memory)
-	} else {
-		p.check, err = p.Process.State.RestoreMemoryAnew(p.walker.Script, p.walker.PID)
-	}
-	if err != nil {
+	if p.check, err = p.Process.State.restorePages(p.walker.Script, p.walker.Memory, p.walker.PID); err != nil {
 		return err
 	}
 	s.Call(unix.SYS_CLOSE_RANGE, firstReceived, lastDescriptor, 0)

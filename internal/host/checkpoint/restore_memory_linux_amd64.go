@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"aether/internal/host/spawn"
 
@@ -61,20 +60,17 @@ func (p *Tracee) startScript(file int, script *spawn.Shared) error {
 	return errors.Join(t.SetSignalMask(allSignals), t.SetRegisters(&regs))
 }
 
-// RestoreMemory appends the steps by which the process that walks the script, number
-// pid here, takes on the memory of the state's process. was is the state whose
-// memory it has already, or nil if it is fresh: then everything of its own goes
-// but the script. It gives a check to be made once they have been walked.
+// RestoreMemory appends the steps by which a zygote, number pid here, whose script it
+// is, takes the memory of the state's process, which is stopped. was is the state
+// whose memory it has already, or nil if it is fresh: then everything of its own goes
+// but the script. It gives a check to be made once the steps have been run.
 func (s *State) RestoreMemory(script *spawn.Shared, pid int, was *State) (check func() error, err error) {
-	at, _, size := script.Mapping()
-	for _, a := range s.vmas {
-		if a.Start < uint64(at+size) && a.End > uint64(at) {
-			return nil, s.refuse(true, "uses the addresses that the script is put at")
-		}
+	if err := s.checkRoom(script); err != nil {
+		return nil, err
 	}
 	b := memorySteps{Script: script.Script, state: s}
 	if was == nil {
-		if err := b.unmapOwn(pid, uint64(at), uint64(at+size)); err != nil {
+		if err := b.unmapOwn(pid, script); err != nil {
 			return nil, err
 		}
 		was = &State{}
@@ -83,19 +79,55 @@ func (s *State) RestoreMemory(script *spawn.Shared, pid int, was *State) (check 
 	if was.brk != s.brk {
 		s.SetMM(script.Script, -1)
 	}
-	return func() error { return errors.Join(s.checkCopied(copied), s.checkFiles(pid)) }, nil
+	return func() error { return errors.Join(checkCopied(copied), s.checkFiles(pid)) }, nil
+}
+
+// restorePages appends the steps by which a process of a cell takes the memory of the
+// state's process from the file that it has at memoryFd, and files by their paths in
+// the cell. The lowest descriptor that is free must be the next. The process has the
+// memory of another one's state, was, or if that is nil it is a copy of the one with
+// that number, which has nothing but the script.
+func (s *State) restorePages(script *spawn.Shared, was *State, pid int) (check func() error, err error) {
+	if err := errors.Join(s.checkRoom(script), s.checkNames()); err != nil {
+		return nil, err
+	}
+	b := memorySteps{Script: script.Script, state: s, inside: true}
+	if was == nil {
+		err, was = b.unmapOwn(pid, script), &State{}
+	} else {
+		err = b.moveVDSO(was.vmas, script)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.written = s.own // nothing of the other's is its
+	copied := b.diffMemory(was)
+	s.SetMM(script.Script, -1)
+	return func() error { return checkCopied(copied) }, nil
+}
+
+// checkRoom refuses a process that has something where the script is put.
+func (s *State) checkRoom(script *spawn.Shared) error {
+	at, _, size := script.Mapping()
+	for _, a := range s.vmas {
+		if a.Start < uint64(at+size) && a.End > uint64(at) {
+			return s.refuse(true, "uses the addresses that the script is put at")
+		}
+	}
+	return nil
 }
 
 // unmapOwn appends the loss of what a fresh process has.
-func (b memorySteps) unmapOwn(pid int, from, to uint64) error {
+func (b memorySteps) unmapOwn(pid int, script *spawn.Shared) error {
 	own, err := readMaps(pid)
 	if err != nil {
 		return err
 	}
-	if err := b.moveVDSO(own, to); err != nil {
+	if err := b.moveVDSO(own, script); err != nil {
 		return err
 	}
-	b.unmapRest(own, from, to)
+	at, _, size := script.Mapping()
+	b.unmapRest(own, uint64(at), uint64(at+size))
 	return nil
 }
 
@@ -183,30 +215,6 @@ type memorySteps struct {
 // memoryFd is where a process inside has what it copies.
 const memoryFd = 3
 
-// RestoreMemoryOver appends the steps by which a process of a cell, which has the
-// memory of another one's twin, takes on that of the state's process, which was
-// saved to the file that it has at memoryFd. The lowest descriptor that is free
-// must be the next.
-func (s *State) RestoreMemoryOver(script *spawn.Shared, was *State) (check func() error, err error) {
-	at, _, size := script.Mapping()
-	for _, a := range s.vmas {
-		if a.Start < uint64(at+size) && a.End > uint64(at) {
-			return nil, s.refuse(true, "uses the addresses that the script is put at")
-		}
-		if a.file() && !kernelVMA(a) && strings.HasSuffix(a.Name, " (deleted)") {
-			return nil, s.refuse(false, "has a parent in the cell and maps %s", a.Name)
-		}
-	}
-	b := memorySteps{Script: script.Script, state: s, inside: true}
-	if err := b.moveVDSO(was.vmas, uint64(at+size)); err != nil {
-		return nil, err
-	}
-	s.written = s.own // nothing of the other's is its
-	copied := b.diffMemory(was)
-	s.SetMM(script.Script, -1)
-	return func() error { return s.checkCopied(copied) }, nil
-}
-
 // Save copies the process's own pages to a file, one after another.
 func (s *State) Save() (*os.File, error) {
 	fd, err := unix.MemfdCreate("aether-pages", unix.MFD_CLOEXEC)
@@ -252,13 +260,14 @@ func (s *State) saveTo(file *os.File) error {
 
 // moveVDSO moves the kernel's own pages to where the process has them, by way of
 // free addresses, since old and new place may overlap.
-func (b memorySteps) moveVDSO(own []VMA, free uint64) error {
+func (b memorySteps) moveVDSO(own []VMA, script *spawn.Shared) error {
 	mine, theirs := kernelVMAs(own), kernelVMAs(b.state.vmas)
 	if len(mine) != len(theirs) {
 		return b.state.refuse(false, "has other pages of the kernel than usual")
 	}
 	const room = 1 << 20
-	away := (free + room) &^ (room - 1)
+	at, _, size := script.Mapping()
+	away := (uint64(at+size) + room) &^ (room - 1)
 	const fixed = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
 	for i, a := range mine {
 		if a.Size() != theirs[i].Size() || a.Name != theirs[i].Name {
@@ -429,7 +438,8 @@ func pieces(list []run, most uint64) (small []run) {
 // errShort is the failure of a copy that the kernel did not finish.
 var errShort = errors.New("checkpoint: not all memory could be copied")
 
-func (s *State) checkCopied(list []transfer) error {
+// checkCopied says whether everything was copied, once the steps have been made.
+func checkCopied(list []transfer) error {
 	for _, t := range list {
 		if got := t.step.Result(); got != int64(t.bytes) {
 			return fmt.Errorf("%w: %d of %d bytes", errShort, got, t.bytes)

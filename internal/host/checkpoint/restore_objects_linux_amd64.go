@@ -4,35 +4,46 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"aether/internal/host/confine"
 	"aether/internal/host/spawn"
 	"aether/sandbox"
+
+	"golang.org/x/sys/unix"
 )
 
-// objects are what a process of the cell is asked to make for all that are restored
-// there: files without a name, sockets, and what only opens in the cell's namespaces
-// or shows what its opener may see.
+// objects are what a helper process in the cell makes for all that are restored
+// there: files without a name, sockets, and what must be opened in the cell's
+// namespaces and with the rights of its processes, not by this program.
 type objects struct {
-	Batch
-	by      *Process     // in whose name they are made
-	paths   []int        // the descriptors' objects that the batch's paths are for
-	seen    map[int]bool // objects
-	known   map[*Content]bool
-	sockets map[uint64]*SocketState
+	by       *Process // in whose name they are made
+	contents []*Content
+	paths    []Descriptor // that are opened by their targets, without waiting
+	sockets  []*SocketState
+	seen     map[int]bool // the descriptors' objects
+
+	script *spawn.Script
+	first  int // the descriptor that is made first
+	count  int // how many are made
+	// What was made, counted from the first.
+	contentAt map[*Content]int
+	pathAt    []int
+	socketAt  map[uint64]int // by inode
+	copies    []transfer
 }
 
 // madeObjects are those that were made.
 type madeObjects struct {
 	contents map[*Content]*os.File
 	sockets  map[uint64]*os.File // by inode
-	opened   map[int]*os.File    // by object
+	opened   map[int]*os.File    // by the descriptors' object
 }
 
-// makeObjects has a process of the cell make what there is to make.
+// makeObjects has a helper make what there is to make.
 func (r *FileRestorer) makeObjects(ready func() error) error {
 	o, err := r.collectObjects()
-	if err != nil || o.Empty() {
+	if err != nil || o.empty() {
 		return err
 	}
 	if err := ready(); err != nil {
@@ -44,21 +55,21 @@ func (r *FileRestorer) makeObjects(ready func() error) error {
 // checkObjects refuses what could not be made.
 func (r *FileRestorer) checkObjects() error {
 	o, err := r.collectObjects()
-	if err != nil || o.Empty() {
+	if err != nil || o.empty() {
 		return err
 	}
-	script, err := spawn.NewLongScript(o.Size())
+	script, err := spawn.NewLongScript(o.size())
 	if err != nil {
 		return err
 	}
-	if _, err := o.Write(script, confine.FirstInput); err != nil {
+	if err := o.write(script); err != nil {
 		return errors.Join(o.unable(err), script.Free())
 	}
 	return script.Free()
 }
 
 func (r *FileRestorer) collectObjects() (*objects, error) {
-	o := &objects{seen: map[int]bool{}, known: map[*Content]bool{}, sockets: map[uint64]*SocketState{}}
+	o := &objects{seen: map[int]bool{}, contentAt: map[*Content]int{}, socketAt: map[uint64]int{}}
 	for _, p := range r.checkpoint.Processes {
 		for _, m := range p.Mappings {
 			if m.Content != nil {
@@ -85,30 +96,23 @@ func (o *objects) addDescriptor(p *Process, d Descriptor, hostNetwork bool) erro
 	case d.Content != nil:
 		return o.addContent(p, d.Content)
 	case d.Socket != nil:
-		if err := o.inNameOf(p); err != nil {
-			return err
-		}
 		if hostNetwork && d.Socket.Bound() {
 			return p.Refuse(fmt.Sprintf("has descriptor %d open on a socket with an address of the host's network", d.Number))
 		}
-		o.AddSocket(d.Socket)
-		o.sockets[d.Socket.Inode] = d.Socket
+		o.sockets = append(o.sockets, d.Socket)
 	case d.Kind == Virtual && !d.terminal():
-		if err := o.inNameOf(p); err != nil {
-			return err
-		}
-		o.AddPath(d.Target, d.Flags)
-		o.paths = append(o.paths, d.Object)
+		o.paths = append(o.paths, d)
+	default:
+		return nil
 	}
-	return nil
+	return o.inNameOf(p)
 }
 
 func (o *objects) addContent(p *Process, c *Content) error {
-	if o.known[c] {
+	if slices.Contains(o.contents, c) {
 		return nil
 	}
-	o.known[c] = true
-	o.AddContent(c)
+	o.contents = append(o.contents, c)
 	return o.inNameOf(p)
 }
 
@@ -124,43 +128,105 @@ func (o *objects) inNameOf(p *Process) error {
 	return nil
 }
 
+func (o *objects) empty() bool { return len(o.contents)+len(o.paths)+len(o.sockets) == 0 }
+
+func (o *objects) socket(inode uint64) *SocketState {
+	i := slices.IndexFunc(o.sockets, func(s *SocketState) bool { return s.Inode == inode })
+	if i < 0 {
+		return nil
+	}
+	return o.sockets[i]
+}
+
+// checkPeers refuses connections of which only one end is in the cell's processes.
+func (o *objects) checkPeers() error {
+	for _, s := range o.sockets {
+		if s.Peer != 0 && o.socket(s.Peer) == nil {
+			return o.by.Refuse("has a unix socket whose other end no process of the cell has open")
+		}
+	}
+	return nil
+}
+
+// size is how many steps and bytes of a script write takes at most.
+func (o *objects) size() (steps, bytes int) {
+	const perSocket = 64
+	for _, c := range o.contents {
+		steps += c.steps()
+		bytes += c.bytes()
+	}
+	for _, d := range o.paths {
+		steps++
+		bytes += len(d.Target) + 16
+	}
+	for _, s := range o.sockets {
+		steps += perSocket + len(s.Queue)
+		bytes += 2048
+		for _, m := range s.Queue {
+			bytes += len(m) + 8
+		}
+	}
+	return steps, bytes
+}
+
+// write appends the steps of the helper, which has the copies of contents from
+// confine.FirstInput on. What is made has the descriptors after them.
+func (o *objects) write(script *spawn.Script) error {
+	o.script, o.first = script, confine.FirstInput+len(o.contents)
+	for i, c := range o.contents {
+		o.contentAt[c] = o.next()
+		o.copies = append(o.copies, c.recreate(script, uintptr(confine.FirstInput+i), o.at(o.contentAt[c]))...)
+	}
+	for _, d := range o.paths {
+		script.Call(unix.SYS_OPENAT, here, script.String(d.Target), uintptr(d.Flags|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK), 0)
+		o.pathAt = append(o.pathAt, o.next())
+	}
+	return o.writeSockets()
+}
+
+// next counts a descriptor that a step makes.
+func (o *objects) next() int {
+	o.count++
+	return o.count - 1
+}
+
+func (o *objects) at(made int) uintptr { return uintptr(o.first + made) }
+
 // runHelper has everything made.
 func (r *FileRestorer) runHelper(o *objects) error {
 	who := o.by.Place.credentials(r.cell.Identity())
-	helper := confine.Helper{UID: who.UID, GID: who.GID, Groups: who.Groups, Dir: o.by.Place.Dir, Group: r.group, Inputs: o.Inputs(), Check: o.Check}
-	helper.Steps, helper.Bytes = o.Size()
-	var made *Made
+	helper := confine.Helper{UID: who.UID, GID: who.GID, Groups: who.Groups, Dir: o.by.Place.Dir, Group: r.group}
+	for _, c := range o.contents {
+		helper.Inputs = append(helper.Inputs, c.file)
+	}
+	helper.Steps, helper.Bytes = o.size()
 	var unable error
 	helper.Write = func(s *spawn.Script) int {
-		if made, unable = o.Write(s, confine.FirstInput); unable != nil {
-			return 0
-		}
-		return made.Count
+		unable = o.write(s)
+		return o.count
 	}
+	helper.Check = func() error { return errors.Join(unable, checkCopied(o.copies)) }
 	files, err := r.cell.RunHelper(helper)
-	if unable != nil {
-		err = unable
-	}
 	if err != nil {
 		return o.unable(err)
 	}
-	return r.takeObjects(o, made, files)
+	return r.takeObjects(o, files)
 }
 
-func (r *FileRestorer) takeObjects(o *objects, made *Made, files []*os.File) (err error) {
+func (r *FileRestorer) takeObjects(o *objects, files []*os.File) (err error) {
 	r.given = append(r.given, files...)
 	r.made = madeObjects{map[*Content]*os.File{}, map[uint64]*os.File{}, map[int]*os.File{}}
-	for content, i := range made.Contents {
+	for content, i := range o.contentAt {
 		r.made.contents[content] = files[i]
 	}
-	for inode, i := range made.Sockets {
+	for inode, i := range o.socketAt {
 		r.made.sockets[inode] = files[i]
-		if o.sockets[inode] == nil {
+		if o.socket(inode) == nil {
 			err = errors.Join(err, files[i].Close()) // the end that is closed in the source, too
 		}
 	}
-	for n, i := range made.Paths {
-		r.made.opened[o.paths[n]] = files[i]
+	for n, i := range o.pathAt {
+		r.made.opened[o.paths[n].Object] = files[i]
 	}
 	return err
 }
@@ -169,14 +235,4 @@ func (r *FileRestorer) takeObjects(o *objects, made *Made, files []*os.File) (er
 func (o *objects) unable(err error) error {
 	return &sandbox.Error{Class: sandbox.Conflict, Op: "fork", Remedy: "an engine of whole machines can",
 		Reason: fmt.Sprintf("what process %d holds could not be made again", o.by.NSPid()), Err: err}
-}
-
-// checkPeers refuses connections of which only one end is in the cell's processes.
-func (o *objects) checkPeers() error {
-	for _, s := range o.sockets {
-		if s.Peer != 0 && o.sockets[s.Peer] == nil {
-			return o.by.Refuse("has a unix socket whose other end no process of the cell has open")
-		}
-	}
-	return nil
 }

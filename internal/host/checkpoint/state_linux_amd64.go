@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -236,6 +237,19 @@ func FreeAddress(pid int, size uint64) (uint64, error) {
 		return 0, err
 	}
 	return findGap(areas, size)
+}
+
+// FreeAddress finds room for so many bytes where none of the processes has anything.
+func (c *Checkpoint) FreeAddress(size uint64) (uint64, error) {
+	var all []VMA
+	for _, p := range c.Processes {
+		all = append(all, p.State.vmas...)
+		for _, m := range p.Mappings {
+			all = append(all, VMA{Start: m.Start, End: m.Start + m.Size})
+		}
+	}
+	slices.SortFunc(all, func(a, b VMA) int { return cmp.Compare(a.Start, b.Start) })
+	return findGap(all, size)
 }
 
 // findGap finds room in the middle of the addresses, far from where programs, their

@@ -8,12 +8,16 @@ import (
 
 // posixTimer is one that a process made by timer_create.
 type posixTimer struct {
-	id, clock int
-	// notify and signal are of its sigevent; value is what comes with the signal.
-	notify, signal int
-	value          uint64
-	thread         int // that it signals, as numbered here, or 0
-	spec           [32]byte
+	ID    int `json:"id"`
+	Clock int `json:"clock"`
+	// Notify and Signal are of its sigevent; Value is what comes with the signal.
+	Notify int    `json:"notify"`
+	Signal int    `json:"signal"`
+	Value  uint64 `json:"value"`
+	// Thread is the one that it signals, by its number in the cell, or 0.
+	Thread int `json:"thread,omitempty"`
+	// Spec is the kernel's struct itimerspec: how often, then how much is left.
+	Spec [32]byte `json:"spec"`
 }
 
 // maxTimers bounds them, and their numbers, for those in between are made and
@@ -51,25 +55,25 @@ func parseTimers(text string) (list []posixTimer, err error) {
 func (t *posixTimer) parse(name, value string) (err error) {
 	switch name {
 	case "ID":
-		t.id, err = strconv.Atoi(value)
+		t.ID, err = strconv.Atoi(value)
 	case "signal": // 14/0000000000000000
 		signal, data, _ := strings.Cut(value, "/")
-		if t.signal, err = strconv.Atoi(signal); err == nil {
-			t.value, err = strconv.ParseUint(strings.TrimPrefix(data, "0x"), 16, 64)
+		if t.Signal, err = strconv.Atoi(signal); err == nil {
+			t.Value, err = strconv.ParseUint(strings.TrimPrefix(data, "0x"), 16, 64)
 		}
 	case "notify": // signal/pid.123
 		way, whom, _ := strings.Cut(value, "/")
 		ways := map[string]int{"signal": notifySignal, "none": notifyNone, "thread": notifySignal}
 		var ok bool
-		if t.notify, ok = ways[way]; !ok {
+		if t.Notify, ok = ways[way]; !ok {
 			return strconv.ErrSyntax
 		}
 		if tid, found := strings.CutPrefix(whom, "tid."); found {
-			t.notify |= notifyThread
-			t.thread, err = strconv.Atoi(tid)
+			t.Notify |= notifyThread
+			t.Thread, err = strconv.Atoi(tid)
 		}
 	case "ClockID":
-		t.clock, err = strconv.Atoi(value)
+		t.Clock, err = strconv.Atoi(value)
 	}
 	return err
 }

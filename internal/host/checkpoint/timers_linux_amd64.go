@@ -20,16 +20,16 @@ func (s *State) readTimers() error {
 	}
 	for i := range s.posixTimers {
 		t := &s.posixTimers[i]
-		if t.clock < 0 {
-			return s.refuse(false, "has a timer of the time that another process or a thread has run (clock %d)", t.clock)
+		if t.Clock < 0 {
+			return s.refuse(false, "has a timer of the time that another process or a thread has run (clock %d)", t.Clock)
 		}
-		if t.id < 0 || t.id >= maxTimers {
-			return s.refuse(false, "has a timer with the number %d", t.id)
+		if t.ID < 0 || t.ID >= maxTimers {
+			return s.refuse(false, "has a timer with the number %d", t.ID)
 		}
-		if t.thread == 0 {
+		if t.Thread == 0 {
 			continue
 		}
-		if t.thread = s.nspidOfThread(t.thread); t.thread == 0 {
+		if t.Thread = s.nspidOfThread(t.Thread); t.Thread == 0 {
 			return s.refuse(true, "has a timer of a thread that has ended")
 		}
 	}
@@ -53,7 +53,7 @@ func (s *State) timerCalls() (list []parasiteCall) {
 	}
 	for i := range s.posixTimers {
 		t := &s.posixTimers[i]
-		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.id), 0}, buffer: t.spec[:], bufferArg: 1})
+		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.ID), 0}, buffer: t.Spec[:], bufferArg: 1})
 	}
 	return list
 }
@@ -65,7 +65,7 @@ func (s *State) RestoreTimers(script *spawn.Script) {
 	wanted := map[int]posixTimer{}
 	last := -1
 	for _, t := range s.posixTimers {
-		wanted[t.id], last = t, max(last, t.id)
+		wanted[t.ID], last = t, max(last, t.ID)
 	}
 	for id := range last + 1 {
 		b.makeTimer(wanted[id])
@@ -75,23 +75,23 @@ func (s *State) RestoreTimers(script *spawn.Script) {
 		switch {
 		case !ok:
 			b.Call(unix.SYS_TIMER_DELETE, uintptr(id))
-		case t.spec != [32]byte{}:
-			b.Call(unix.SYS_TIMER_SETTIME, uintptr(id), 0, b.bytes(t.spec[:]), 0)
+		case t.Spec != [32]byte{}:
+			b.Call(unix.SYS_TIMER_SETTIME, uintptr(id), 0, b.bytes(t.Spec[:]), 0)
 		}
 	}
 }
 
 func (b memorySteps) makeTimer(t posixTimer) {
 	event, mem := b.Bytes(64) // struct sigevent
-	binary.NativeEndian.PutUint64(mem, t.value)
-	binary.NativeEndian.PutUint32(mem[8:], uint32(t.signal))
-	binary.NativeEndian.PutUint32(mem[12:], uint32(t.notify))
-	binary.NativeEndian.PutUint32(mem[16:], uint32(t.thread))
-	if t.signal == 0 && t.notify == notifySignal { // one that only has a number
+	binary.NativeEndian.PutUint64(mem, t.Value)
+	binary.NativeEndian.PutUint32(mem[8:], uint32(t.Signal))
+	binary.NativeEndian.PutUint32(mem[12:], uint32(t.Notify))
+	binary.NativeEndian.PutUint32(mem[16:], uint32(t.Thread))
+	if t.Signal == 0 && t.Notify == notifySignal { // one that only has a number
 		binary.NativeEndian.PutUint32(mem[12:], notifyNone)
 	}
 	id, _ := b.Bytes(8)
-	b.Call(unix.SYS_TIMER_CREATE, uintptr(t.clock), event, id)
+	b.Call(unix.SYS_TIMER_CREATE, uintptr(t.Clock), event, id)
 }
 
 // running gives an interval timer (an itimerval: how often, then how much is left)

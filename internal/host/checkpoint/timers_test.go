@@ -7,7 +7,7 @@ import (
 
 func TestParseTimers(t *testing.T) {
 	got, err := parseTimers("ID: 0\nsignal: 14/0000000000000007\nnotify: signal/pid.2634\nClockID: 1\nID: 3\nsignal: 34/00000000deadbeef\nnotify: signal/tid.2635\nClockID: 0\n")
-	want := []posixTimer{{id: 0, clock: 1, signal: 14, value: 7}, {id: 3, signal: 34, value: 0xdeadbeef, notify: notifyThread, thread: 2635}}
+	want := []posixTimer{{ID: 0, Clock: 1, Signal: 14, Value: 7}, {ID: 3, Signal: 34, Value: 0xdeadbeef, Notify: notifyThread, Thread: 2635}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

@@ -1,11 +1,10 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
-	"syscall"
-	"unsafe"
 
 	"aether/internal/host/spawn"
 
@@ -97,31 +96,19 @@ func touched(pid int) (written, read []run, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	found := make([]scanned, 4096)
-	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), end: userEnd,
-		vec: uint64(uintptr(unsafe.Pointer(&found[0]))), vecLen: uint64(len(found)),
-		inverted: pageZero, mask: pageZero | pagePresent, report: pageFile}
-	for args.start < args.end {
-		n, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&args)))
-		if errno == unix.ENOTTY { // before 6.7
-			return readTouched(f, pid)
+	q := query{excluded: pageZero, wanted: pagePresent, report: pageFile}
+	var failed error
+	err = q.scan(f, run{0, userEnd}, func(r scanned) {
+		if r.categories&pageFile != 0 {
+			read = extend(read, run{r.start, r.end})
+		} else if failed == nil {
+			written, failed = exclusive(f, written, run{r.start, r.end})
 		}
-		if errno != 0 {
-			return nil, nil, errno
-		}
-		for _, r := range found[:n] {
-			if r.categories&pageFile != 0 {
-				read = extend(read, run{r.start, r.end})
-			} else if written, err = exclusive(f, written, run{r.start, r.end}); err != nil {
-				return nil, nil, err
-			}
-		}
-		if args.walkEnd <= args.start {
-			break
-		}
-		args.start = args.walkEnd
+	})
+	if err == unix.ENOTTY { // before 6.7
+		return readTouched(f, pid)
 	}
-	return written, read, nil
+	return written, read, errors.Join(err, failed)
 }
 
 // exclusive adds those pages of a run that no other process has.

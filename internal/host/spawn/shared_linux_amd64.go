@@ -18,12 +18,12 @@ import (
 // and what came of it. Between scripts the process waits in the first steps.
 type Shared struct {
 	*Script
-	file  *os.File
-	all   []byte // code, then the script's memory
-	at    uintptr
-	first int // the step that the process begins with
+	file        *os.File
+	all         []byte // code, then the script's memory
+	at          uintptr
+	first       int // the step that the process begins with
 	standbyStep int // the step that one begins with which stands by
-	home  int // how many steps the coming back and waiting take
+	home        int // how many steps the coming back and waiting take
 
 	run, done     Word
 	call, standby Word
