@@ -196,40 +196,38 @@ func (doc placeImage) decode(ids confine.Identity) (p Place, err error) {
 }
 
 func (d *decoder) state(doc *stateImage) (s *State, err error) {
-	s = &State{Tracee: &Tracee{NSPid: doc.NSPid, Name: string(doc.Name), syscallAt: doc.Site}, layout: doc.Layout, auxv: doc.Auxiliary,
-		umask: doc.Umask & 0o777, personality: doc.Personality & 0xffffffff, stopped: doc.Stopped}
-	s.brk, s.subreaper, s.undumpable, s.membarriers = doc.Break, doc.Subreaper, doc.Undumpable, doc.Barriers&allMembarriers
-	if len(doc.Name) > maxName || len(doc.Auxiliary) > maxAuxiliary || len(doc.Auxiliary)%16 != 0 || doc.Site >= userEnd {
+	s = &State{Tracee: &Tracee{NSPid: doc.NSPid, Name: string(doc.Name), syscallAt: doc.SyscallAt}, attributes: doc.attributes}
+	s.Umask, s.Personality, s.Membarriers = s.Umask&0o777, s.Personality&0xffffffff, s.Membarriers&allMembarriers
+	if len(doc.Name) > maxName || len(s.Auxv) > maxAuxiliary || len(s.Auxv)%16 != 0 || doc.SyscallAt >= userEnd {
 		return nil, damaged("process %d", doc.NSPid)
 	}
-	for _, part := range []func(*State) error{doc.decodeVMAs, doc.decodeLimits, doc.decodeSignals, doc.decodeTimers} {
-		if err := part(s); err != nil {
+	for _, err := range []error{doc.decodeVMAs(s), s.checkSignals(), s.checkTimers()} {
+		if err != nil {
 			return nil, err
 		}
 	}
 	if len(doc.Threads) == 0 || len(doc.Threads) > maxThreads || doc.Threads[0].NSPid != doc.NSPid {
 		return nil, damaged("process %d, with %d threads", doc.NSPid, len(doc.Threads))
 	}
-	for i := range doc.Threads {
-		t, err := doc.Threads[i].decode()
-		if err != nil {
+	for _, t := range doc.Threads {
+		if t.NSPid < 2 || t.NSPid > maxNumber || d.taken[t.NSPid] {
+			return nil, damaged("a thread that has the number %d", t.NSPid)
+		}
+		d.taken[t.NSPid] = true
+		if err := t.check(); err != nil {
 			return nil, err
 		}
-		if t.nspid < 2 || t.nspid > maxNumber || d.taken[t.nspid] {
-			return nil, damaged("a thread that has the number %d", t.nspid)
-		}
-		d.taken[t.nspid] = true
-		s.threads = append(s.threads, t)
+		s.threads = append(s.threads, &thread{threadState: t})
 	}
 	return s, nil
 }
 
 func (doc *stateImage) decodeVMAs(s *State) (err error) {
-	if len(doc.Areas) > maxVMAs {
-		return damaged("%d mappings", len(doc.Areas))
+	if len(doc.VMAs) > maxVMAs {
+		return damaged("%d mappings", len(doc.VMAs))
 	}
 	last := uint64(0)
-	for _, a := range doc.Areas {
+	for _, a := range doc.VMAs {
 		area := VMA{Start: a.Start, End: a.End, Read: a.Protection&unix.PROT_READ != 0, Write: a.Protection&unix.PROT_WRITE != 0,
 			Exec: a.Protection&unix.PROT_EXEC != 0, Offset: a.Offset, Inode: a.Inode, Name: string(a.Name), flags: a.Flags}
 		if a.Start < last || a.End <= a.Start || a.End > userEnd || (a.Start|a.End|a.Offset)%pageSize != 0 ||
@@ -248,76 +246,47 @@ func (doc *stateImage) decodeVMAs(s *State) (err error) {
 	return nil
 }
 
-func (doc *stateImage) decodeLimits(s *State) error {
-	if len(doc.Limits) != len(s.limits) {
-		return damaged("%d resource limits", len(doc.Limits))
+func (a *attributes) checkSignals() error {
+	for signal := range a.Actions {
+		if signal < 1 || signal > 64 {
+			return damaged("an action for signal %d", signal)
+		}
 	}
-	for i, l := range doc.Limits {
-		s.limits[i] = unix.Rlimit{Cur: l[0], Max: l[1]}
+	return checkQueued(a.Queued)
+}
+
+func checkQueued(list []ptrace.SignalInfo) error {
+	if len(list) > maxPending {
+		return damaged("%d pending signals", len(list))
+	}
+	for i := range list {
+		if n := list[i].Number(); n < 1 || n > 64 {
+			return damaged("a pending signal %d", n)
+		}
 	}
 	return nil
 }
 
-func (doc *stateImage) decodeSignals(s *State) (err error) {
-	s.actions = map[int][32]byte{}
-	for signal, action := range doc.Actions {
-		if signal < 1 || signal > 64 || len(action) != 32 {
-			return damaged("an action for signal %d", signal)
-		}
-		s.actions[signal] = [32]byte(action)
-	}
-	s.queued, err = decodePending(doc.Pending)
-	return err
-}
-
-func decodePending(docs [][]byte) (list []ptrace.SignalInfo, err error) {
-	if len(docs) > maxPending {
-		return nil, damaged("%d pending signals", len(docs))
-	}
-	for _, doc := range docs {
-		var info ptrace.SignalInfo
-		if copy(info[:], doc) != len(info) || len(doc) != len(info) || info.Number() < 1 || info.Number() > 64 {
-			return nil, damaged("a pending signal")
-		}
-		list = append(list, info)
-	}
-	return list, nil
-}
-
-func (doc *stateImage) decodeTimers(s *State) error {
-	for i, timer := range doc.Intervals {
-		if len(timer) != len(s.timers[i]) {
-			return damaged("an interval timer")
-		}
-		s.timers[i] = [32]byte(timer)
-	}
-	if len(doc.Timers) > maxTimers {
-		return damaged("%d timers", len(doc.Timers))
+func (a *attributes) checkTimers() error {
+	if len(a.PosixTimers) > maxTimers {
+		return damaged("%d timers", len(a.PosixTimers))
 	}
 	seen := map[int]bool{}
-	for _, t := range doc.Timers {
+	for _, t := range a.PosixTimers {
 		if t.ID < 0 || t.ID >= maxTimers || seen[t.ID] || t.Clock < 0 {
 			return damaged("a timer with the number %d", t.ID)
 		}
 		seen[t.ID] = true
 	}
-	s.posixTimers = doc.Timers
 	return nil
 }
 
-func (doc *threadImage) decode() (t *thread, err error) {
-	t = &thread{nspid: doc.NSPid, name: string(doc.Name), regs: doc.Registers, extended: doc.Extended, mask: doc.Mask, rseq: doc.RSeq,
-		robust: doc.Robust, clearTID: doc.ClearTID}
-	t.sched = scheduling{nice: doc.Nice, policy: doc.Policy, io: doc.IO, set: len(doc.Affinity)}
-	ordinary := slices.Contains([]int{ordinaryPolicy, batchPolicy, idlePolicy}, doc.Policy&^resetOnFork)
-	if len(doc.AltStack) != len(t.altStack) || len(doc.Affinity) > len(t.sched.affinity) || len(doc.Extended) > maxExtended ||
-		!plainName(t.name) || !ordinary {
-		return nil, damaged("a thread with the number %d", doc.NSPid)
+func (t *threadState) check() error {
+	ordinary := slices.Contains([]int{ordinaryPolicy, batchPolicy, idlePolicy}, t.Policy&^resetOnFork)
+	if len(t.Affinity) > maxProcessors/8 || len(t.XState) > maxExtended || !plainName(string(t.Name)) || !ordinary {
+		return damaged("a thread with the number %d", t.NSPid)
 	}
-	copy(t.altStack[:], doc.AltStack)
-	copy(t.sched.affinity[:], doc.Affinity)
-	t.queued, err = decodePending(doc.Pending)
-	return t, err
+	return checkQueued(t.Queued)
 }
 
 // checkPages refuses a file that cannot have the process's own pages.

@@ -17,18 +17,19 @@ import (
 
 // someProcess has something of everything.
 func someProcess() *Process {
-	s := &State{Tracee: &Tracee{NSPid: 2, Name: "odd \xff name", syscallAt: 0x1000}, auxv: make([]byte, 32), umask: 0o22, personality: 8, stopped: true}
-	s.brk, s.subreaper, s.membarriers = 0x5000, true, 1<<4
-	s.layout = [11]uint64{1, 2, 3}
-	s.limits[3] = unix.Rlimit{Cur: 1, Max: ^uint64(0)}
-	s.actions = map[int][32]byte{15: {1}}
-	s.timers[1][0] = 7
-	s.queued = []ptrace.SignalInfo{{10}}
-	s.posixTimers = []posixTimer{{ID: 3, Clock: 1, Notify: 4, Signal: 14, Value: ^uint64(0), Thread: 2, Spec: [32]byte{9}}}
+	s := &State{Tracee: &Tracee{NSPid: 2, Name: "odd \xff name", syscallAt: 0x1000}, attributes: attributes{Auxv: make([]byte, 32), Umask: 0o22, Personality: 8, Stopped: true}}
+	s.Brk, s.Subreaper, s.Membarriers = 0x5000, true, 1<<4
+	s.Layout = [11]uint64{1, 2, 3}
+	s.Limits[3] = unix.Rlimit{Cur: 1, Max: ^uint64(0)}
+	s.Actions = map[int][32]byte{15: {1}}
+	s.Intervals[1][0] = 7
+	s.Queued = []ptrace.SignalInfo{{10}}
+	s.PosixTimers = []posixTimer{{ID: 3, Clock: 1, Notify: 4, Signal: 14, Value: ^uint64(0), Thread: 2, Spec: [32]byte{9}}}
 	s.vmas = []VMA{{Start: 0x1000, End: 0x3000, Read: true, Exec: true, Inode: 5, Name: "/lib/\xfe.so", flags: " gd "}, {Start: 0x4000, End: 0x6000, Write: true}}
 	s.own = []run{{0x2000, 0x3000}, {0x4000, 0x6000}}
-	s.threads = []*thread{{nspid: 2, name: "t", extended: []byte{1, 2}, mask: ^uint64(0), robust: [2]uint64{1, 2}, clearTID: 3, altStack: [24]byte{4},
-		queued: []ptrace.SignalInfo{{12}}, regs: ptrace.Registers{Rip: ^uint64(0)}, rseq: ptrace.RSeq{Pointer: 1, Size: 32}, sched: scheduling{nice: 5, policy: batchPolicy, set: 8}}}
+	s.threads = []*thread{{threadState: threadState{NSPid: 2, Name: "t", XState: []byte{1, 2}, Mask: ^uint64(0), Robust: [2]uint64{1, 2}, ClearTID: 3, AltStack: [24]byte{4},
+		Queued: []ptrace.SignalInfo{{12}}, Regs: ptrace.Registers{Rip: ^uint64(0)}, Rseq: ptrace.RSeq{Pointer: 1, Size: 32},
+		scheduling: scheduling{Nice: 5, Policy: batchPolicy, Affinity: []byte{3}}}}}
 	content := &Content{Memory: true, Name: "m\xff", size: 1 << 40, mode: 0o600, data: []run{{4096, 8192}}}
 	return &Process{HostPID: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: hostBase + 1000, GID: hostBase, Groups: []uint32{hostBase + 1}, Group: 99, Session: 99},
 		Descriptors: []Descriptor{
@@ -139,7 +140,7 @@ func TestDecodeRefusesOtherFiles(t *testing.T) {
 // FuzzDecode wants every image to be refused or to be within bounds.
 func FuzzDecode(f *testing.F) {
 	f.Add(imageOf(f, someProcess()))
-	f.Add([]byte(`{"processes":[{"parent":-1,"state":{"inside":2,"threads":[{"inside":2}]}}]}`))
+	f.Add([]byte(`{"processes":[{"parent":-1,"state":{"nspid":2,"threads":[{"nspid":2}]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var image Image
 		if json.Unmarshal(data, &image) != nil {
@@ -169,10 +170,10 @@ func (c *Checkpoint) checkBounds(t *testing.T) {
 			}
 		}
 		for _, th := range p.State.threads {
-			if numbers[th.nspid] || th.nspid < 2 {
-				t.Errorf("two threads are %d", th.nspid)
+			if numbers[th.NSPid] || th.NSPid < 2 {
+				t.Errorf("two threads are %d", th.NSPid)
 			}
-			numbers[th.nspid] = true
+			numbers[th.NSPid] = true
 		}
 	}
 	if at, err := c.FreeAddress(1 << 20); err == nil {

@@ -19,7 +19,7 @@ func (s *State) Delta(was *State) (*Delta, error) {
 	const few = 256
 	changed := union(s.written, minus(s.own, was.own))
 	switch {
-	case !was.watched || !s.same || s.brk != was.brk || s.membarriers != was.membarriers:
+	case !was.watched || !s.unchanged || s.Brk != was.Brk || s.Membarriers != was.Membarriers:
 		return nil, nil
 	case pages(changed) > few || len(minus(was.own, s.own)) > 0 || len(minus(changed, s.open())) > 0:
 		return nil, nil

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"aether/internal/host/confine"
-	"aether/internal/host/ptrace"
 )
 
 // Files makes or opens the files of an image, each by a name of its own: what is in
@@ -125,38 +124,14 @@ func pairs(list []run) (out [][2]uint64) {
 }
 
 func (s *State) encode() stateImage {
-	doc := stateImage{NSPid: s.NSPid, Name: text(s.Name), Site: s.syscallAt, Break: s.brk, Layout: s.layout, Auxiliary: s.auxv,
-		Umask: s.umask, Personality: s.personality, Subreaper: s.subreaper, Barriers: s.membarriers, Undumpable: s.undumpable, Stopped: s.stopped,
-		Actions: map[int][]byte{}, Pending: encodePending(s.queued), Timers: s.posixTimers, Own: pairs(s.own)}
-	for _, l := range s.limits {
-		doc.Limits = append(doc.Limits, [2]uint64{l.Cur, l.Max})
-	}
-	for signal, action := range s.actions {
-		doc.Actions[signal] = action[:]
-	}
-	for i, timer := range s.timers {
-		doc.Intervals[i] = timer[:]
-	}
+	out := stateImage{NSPid: s.NSPid, Name: text(s.Name), SyscallAt: s.syscallAt, Own: pairs(s.own), attributes: s.attributes}
 	for _, a := range s.vmas {
 		if a.Name != "[vsyscall]" { // every process has it, and nobody can move it
-			doc.Areas = append(doc.Areas, vmaImage{a.Start, a.End, uint8(protection(a)), a.Offset, a.Inode, text(a.Name), a.flags})
+			out.VMAs = append(out.VMAs, vmaImage{a.Start, a.End, uint8(protection(a)), a.Offset, a.Inode, text(a.Name), a.flags})
 		}
 	}
 	for _, t := range s.threads {
-		doc.Threads = append(doc.Threads, t.encode())
-	}
-	return doc
-}
-
-func (t *thread) encode() threadImage {
-	return threadImage{NSPid: t.nspid, Name: text(t.name), Registers: t.regs, Extended: t.extended, Mask: t.mask, RSeq: t.rseq,
-		Robust: t.robust, ClearTID: t.clearTID, AltStack: t.altStack[:], Pending: encodePending(t.queued),
-		Nice: t.sched.nice, Policy: t.sched.policy, IO: t.sched.io, Affinity: t.sched.affinity[:t.sched.set]}
-}
-
-func encodePending(list []ptrace.SignalInfo) (out [][]byte) {
-	for _, info := range list {
-		out = append(out, info[:])
+		out.Threads = append(out.Threads, t.threadState)
 	}
 	return out
 }

@@ -1,7 +1,5 @@
 package checkpoint
 
-import "aether/internal/host/ptrace"
-
 // Image is an imprint as it is kept on disk, but for what is in memory and in
 // files without a name: those are files of their own.
 type Image struct {
@@ -27,43 +25,13 @@ type processImage struct {
 }
 
 type stateImage struct {
-	NSPid       int            `json:"inside"`
-	Name        text           `json:"name"`
-	Site        uint64         `json:"site"`
-	Break       uint64         `json:"break"`
-	Layout      [11]uint64     `json:"layout"`
-	Auxiliary   []byte         `json:"auxiliary"`
-	Umask       uint64         `json:"umask"`
-	Personality uint64         `json:"personality"`
-	Limits      [][2]uint64    `json:"limits"`
-	Subreaper   bool           `json:"subreaper,omitempty"`
-	Barriers    int64          `json:"barriers,omitempty"`
-	Undumpable  bool           `json:"undumpable,omitempty"`
-	Stopped     bool           `json:"stopped,omitempty"`
-	Actions     map[int][]byte `json:"actions,omitempty"`
-	Intervals   [3][]byte      `json:"intervals"`
-	Timers      []posixTimer   `json:"timers,omitempty"`
-	Pending     [][]byte       `json:"pending,omitempty"`
-	Areas       []vmaImage     `json:"areas"`
-	Own         [][2]uint64    `json:"own"`
-	Threads     []threadImage  `json:"threads"`
-}
-
-type threadImage struct {
-	NSPid     int              `json:"inside"`
-	Name      text             `json:"name"`
-	Registers ptrace.Registers `json:"registers"`
-	Extended  []byte           `json:"extended"`
-	Mask      uint64           `json:"mask"`
-	RSeq      ptrace.RSeq      `json:"rseq"`
-	Robust    [2]uint64        `json:"robust"`
-	ClearTID  uint64           `json:"clear_tid"`
-	AltStack  []byte           `json:"alt_stack"`
-	Pending   [][]byte         `json:"pending,omitempty"`
-	Nice      int              `json:"nice"`
-	Policy    int              `json:"policy"`
-	IO        int              `json:"io"`
-	Affinity  []byte           `json:"affinity"`
+	NSPid     int           `json:"nspid"`
+	Name      text          `json:"name"`
+	SyscallAt uint64        `json:"syscall_at"`
+	VMAs      []vmaImage    `json:"vmas"`
+	Own       [][2]uint64   `json:"own"`
+	Threads   []threadState `json:"threads"`
+	attributes
 }
 
 type vmaImage struct {

@@ -13,14 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parasiteResults are what only the process itself can say.
-type parasiteResults struct {
-	brk     uint64
-	actions map[int][32]byte
-	timers  [3][32]byte
-	processFlags
-}
-
 // parasiteCall is a system call by which a thread says something of itself.
 type parasiteCall struct {
 	thread *thread
@@ -141,8 +133,8 @@ func (s *State) collect(r *scratch, beside func() error) error {
 func (s *State) parasiteCalls() (list []parasiteCall, done func() error) {
 	for _, t := range slices.Backward(s.threads) {
 		list = append(list,
-			parasiteCall{thread: t, nr: unix.SYS_SIGALTSTACK, args: []uint64{0, 0}, buffer: t.altStack[:], bufferArg: 1},
-			parasiteCall{thread: t, nr: unix.SYS_PRCTL, args: []uint64{unix.PR_GET_TID_ADDRESS, 0}, buffer: bytesOf(&t.clearTID), bufferArg: 1})
+			parasiteCall{thread: t, nr: unix.SYS_SIGALTSTACK, args: []uint64{0, 0}, buffer: t.AltStack[:], bufferArg: 1},
+			parasiteCall{thread: t, nr: unix.SYS_PRCTL, args: []uint64{unix.PR_GET_TID_ADDRESS, 0}, buffer: bytesOf(&t.ClearTID), bufferArg: 1})
 	}
 	leader := s.threads[0]
 	var (
@@ -163,11 +155,11 @@ func (s *State) parasiteCalls() (list []parasiteCall, done func() error) {
 	}
 	objects, refuse := s.sysvCalls()
 	return append(list, objects...), func() error {
-		s.brk, s.subreaper, s.undumpable, s.membarriers = uint64(brk), subreaper != 0, dumpable == 0, barriers&allMembarriers
-		s.actions = map[int][32]byte{}
+		s.Brk, s.Subreaper, s.Undumpable, s.Membarriers = uint64(brk), subreaper != 0, dumpable == 0, barriers&allMembarriers
+		s.Actions = map[int][32]byte{}
 		for signal := range actions {
 			if s.handles(signal) {
-				s.actions[signal] = actions[signal]
+				s.Actions[signal] = actions[signal]
 			}
 		}
 		return refuse()
@@ -214,7 +206,7 @@ func (s *State) runOne(r *scratch, q parasiteCall) error {
 	if q.buffer != nil {
 		q.args[q.bufferArg] = r.at
 	}
-	result, err := q.thread.Call(&q.thread.regs, s.syscallAt, q.nr, q.args...)
+	result, err := q.thread.Call(&q.thread.Regs, s.syscallAt, q.nr, q.args...)
 	if err == nil {
 		err = q.accept(result)
 	}
@@ -283,7 +275,7 @@ func (s *State) startCalls(r *scratch, list []parasiteCall, beside func() error)
 		for n < len(list) && list[n].thread == t {
 			n++
 		}
-		if err := t.Begin(&t.regs, r.code, first, n); err != nil {
+		if err := t.Begin(&t.Regs, r.code, first, n); err != nil {
 			errs = append(errs, err)
 			break
 		}
@@ -310,10 +302,10 @@ const rseqCSOffset = 8
 // on in the middle of it; and first read of memory that may have been lent. If that
 // is not there the kernel will end the process.
 func (p *Tracee) suspendRSeq(t *thread) error {
-	if t.rseq.Pointer == 0 || p.read(t.rseq.Pointer+rseqCSOffset, bytesOf(&t.rseqCS)) != nil || t.rseqCS == 0 {
+	if t.Rseq.Pointer == 0 || p.read(t.Rseq.Pointer+rseqCSOffset, bytesOf(&t.rseqCS)) != nil || t.rseqCS == 0 {
 		return nil
 	}
-	return p.write(t.rseq.Pointer+rseqCSOffset, make([]byte, 8))
+	return p.write(t.Rseq.Pointer+rseqCSOffset, make([]byte, 8))
 }
 
 // resumeRSeq tells the kernel again.
@@ -321,7 +313,7 @@ func (p *Tracee) resumeRSeq() error {
 	var errs []error
 	for _, t := range p.threads {
 		if t.rseqCS != 0 {
-			errs = append(errs, p.write(t.rseq.Pointer+rseqCSOffset, bytesOf(&t.rseqCS)))
+			errs = append(errs, p.write(t.Rseq.Pointer+rseqCSOffset, bytesOf(&t.rseqCS)))
 		}
 	}
 	return errors.Join(errs...)
@@ -331,7 +323,7 @@ func (p *Tracee) resumeRSeq() error {
 // thread of it runs.
 func (p *Tracee) usedByRSeq(page uint64) bool {
 	return slices.ContainsFunc(p.threads, func(t *thread) bool {
-		return t.rseq.Pointer < page+pageSize && t.rseq.Pointer+uint64(t.rseq.Size) > page
+		return t.Rseq.Pointer < page+pageSize && t.Rseq.Pointer+uint64(t.Rseq.Size) > page
 	})
 }
 
@@ -342,8 +334,8 @@ var syscallCode = [2]byte{0x0f, 0x05}
 func (s *State) findSyscall() error {
 	for _, t := range s.threads {
 		var code [2]byte
-		if int64(t.regs.Orig_rax) >= 0 && s.read(t.regs.Rip-2, code[:]) == nil && code == syscallCode {
-			s.syscallAt = t.regs.Rip - 2
+		if int64(t.Regs.Orig_rax) >= 0 && s.read(t.Regs.Rip-2, code[:]) == nil && code == syscallCode {
+			s.syscallAt = t.Regs.Rip - 2
 			return nil
 		}
 	}
@@ -365,7 +357,7 @@ func (s *State) findSyscall() error {
 
 // usesTraps says whether traps mean something to the process.
 func (s *State) usesTraps() bool {
-	if _, ok := s.actions[int(unix.SIGTRAP)]; ok {
+	if _, ok := s.Actions[int(unix.SIGTRAP)]; ok {
 		return true
 	}
 	waits := func(list []ptrace.SignalInfo) bool {
@@ -376,11 +368,11 @@ func (s *State) usesTraps() bool {
 		}
 		return false
 	}
-	if waits(s.queued) {
+	if waits(s.Queued) {
 		return true
 	}
 	for _, t := range s.threads {
-		if waits(t.queued) {
+		if waits(t.Queued) {
 			return true
 		}
 	}

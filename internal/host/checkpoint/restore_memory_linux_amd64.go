@@ -76,7 +76,7 @@ func (s *State) RestoreMemory(script *spawn.Shared, pid int, was *State) (check 
 		was = &State{}
 	}
 	copied := b.diffMemory(was)
-	if was.brk != s.brk {
+	if was.Brk != s.Brk {
 		s.SetMM(script.Script, -1)
 	}
 	return func() error { return errors.Join(checkCopied(copied), s.checkFiles(pid)) }, nil
@@ -207,7 +207,7 @@ func readMaps(pid int) ([]VMA, error) {
 type memorySteps struct {
 	*spawn.Script
 	state *State
-	// nspid says that the process is one of a cell: it opens files by their
+	// NSPid says that the process is one of a cell: it opens files by their
 	// paths, and its memory comes from the file at memoryFd.
 	inside bool
 }
@@ -456,14 +456,14 @@ func (s *State) SetMM(script *spawn.Script, file int) {
 		setMap  = 14 // PR_SET_MM_MAP
 	)
 	b := memorySteps{Script: script, state: s}
-	s.layout[5] = s.brk
-	vector := b.bytes(s.auxv)
+	s.Layout[5] = s.Brk
+	vector := b.bytes(s.Auxv)
 	address, mem := b.Bytes(mapSize)
-	for i, value := range s.layout {
+	for i, value := range s.Layout {
 		binary.NativeEndian.PutUint64(mem[8*i:], value)
 	}
 	binary.NativeEndian.PutUint64(mem[88:], uint64(vector))
-	binary.NativeEndian.PutUint32(mem[96:], uint32(len(s.auxv)))
+	binary.NativeEndian.PutUint32(mem[96:], uint32(len(s.Auxv)))
 	binary.NativeEndian.PutUint32(mem[100:], uint32(int32(file)))
 	step := b.Call(unix.SYS_PRCTL, unix.PR_SET_MM, setMap, address, mapSize, 0)
 	if file >= 0 {

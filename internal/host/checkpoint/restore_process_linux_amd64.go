@@ -23,27 +23,27 @@ func (s *State) Single() bool { return len(s.threads) == 1 }
 // limits.
 func (s *State) RestoreProcess(script *spawn.Script) {
 	b := memorySteps{Script: script, state: s}
-	for signal, action := range s.actions {
+	for signal, action := range s.Actions {
 		b.Call(unix.SYS_RT_SIGACTION, uintptr(signal), b.bytes(action[:]), 0, 8)
 	}
-	for which, timer := range s.timers {
+	for which, timer := range s.Intervals {
 		if timer != ([32]byte{}) {
 			timer = running(timer)
 			b.Call(unix.SYS_SETITIMER, uintptr(which), b.bytes(timer[:]), 0)
 		}
 	}
-	b.Call(unix.SYS_PERSONALITY, uintptr(s.personality))
-	b.Call(unix.SYS_UMASK, uintptr(s.umask))
+	b.Call(unix.SYS_PERSONALITY, uintptr(s.Personality))
+	b.Call(unix.SYS_UMASK, uintptr(s.Umask))
 	b.processFlags()
 	b.thread(s.threads[0])
-	b.Call(unix.SYS_SET_TID_ADDRESS, uintptr(s.threads[0].clearTID))
+	b.Call(unix.SYS_SET_TID_ADDRESS, uintptr(s.threads[0].ClearTID))
 }
 
 // RestoreLimits appends the resource limits of the process. What it could not raise, it
 // does not.
 func (s *State) RestoreLimits(script *spawn.Script) {
 	b := memorySteps{Script: script, state: s}
-	for i, limit := range s.limits {
+	for i, limit := range s.Limits {
 		address, mem := b.Bytes(16)
 		binary.NativeEndian.PutUint64(mem, limit.Cur)
 		binary.NativeEndian.PutUint64(mem[8:], limit.Max)
@@ -59,15 +59,15 @@ func (b memorySteps) bytes(data []byte) uintptr {
 
 // thread appends what a thread sets for itself.
 func (b memorySteps) thread(t *thread) {
-	b.Call(unix.SYS_PRCTL, unix.PR_SET_NAME, b.String(t.name))
+	b.Call(unix.SYS_PRCTL, unix.PR_SET_NAME, b.String(string(t.Name)))
 	b.scheduling(t)
 	b.sendPending(t)
-	if t.robust[0] != 0 {
-		b.Call(unix.SYS_SET_ROBUST_LIST, uintptr(t.robust[0]), uintptr(t.robust[1]))
+	if t.Robust[0] != 0 {
+		b.Call(unix.SYS_SET_ROBUST_LIST, uintptr(t.Robust[0]), uintptr(t.Robust[1]))
 	}
 	const disabled = 2 // SS_DISABLE
-	if flags := binary.NativeEndian.Uint32(t.altStack[8:]); flags&disabled == 0 {
-		set := t.altStack
+	if flags := binary.NativeEndian.Uint32(t.AltStack[8:]); flags&disabled == 0 {
+		set := t.AltStack
 		binary.NativeEndian.PutUint32(set[8:], flags&^1) // that it is in use is not to be set
 		b.Call(unix.SYS_SIGALTSTACK, b.bytes(set[:]), 0)
 	}
@@ -84,7 +84,7 @@ func (s *State) RestoreThreads(script *spawn.Script, own func()) {
 	clones := make([]spawn.Step, 0, len(s.threads))
 	var ready []spawn.Word
 	for _, t := range s.threads[1:] {
-		clones = append(clones, script.Clone(spawn.Clone{Flags: threadFlags, Tids: []int{t.nspid}, ClearTID: t.clearTID, Cgroup: -1}))
+		clones = append(clones, script.Clone(spawn.Clone{Flags: threadFlags, Tids: []int{t.NSPid}, ClearTID: t.ClearTID, Cgroup: -1}))
 		ready = append(ready, script.Word())
 	}
 	for _, word := range ready {
@@ -126,7 +126,7 @@ func (s *State) RestoreRegisters(pid int, script *spawn.Shared) (child *Tracee, 
 	if err := s.putRegisters(child, script); err != nil {
 		return child, err
 	}
-	if s.stopped {
+	if s.Stopped {
 		// Whichever thread is let go first stops all of them, at once.
 		err = os.NewSyscallError("kill", unix.Kill(pid, unix.SIGSTOP))
 	}
@@ -137,36 +137,36 @@ func (s *State) RestoreRegisters(pid int, script *spawn.Shared) (child *Tracee, 
 func (p *Tracee) Release() error { return p.release() }
 
 func (s *State) putRegisters(child *Tracee, script *spawn.Shared) error {
-	child.threads[0].nspid = s.threads[0].nspid
+	child.threads[0].NSPid = s.threads[0].NSPid
 	for i, t := range child.threads {
 		var err error
 		if i > 0 {
-			if t.nspid, err = nspidOf(child.PID, t.TID); err != nil {
+			if t.NSPid, err = nspidOf(child.PID, t.TID); err != nil {
 				return err
 			}
 		}
-		if t.regs, err = t.Registers(); err != nil {
+		if t.Regs, err = t.Thread.Registers(); err != nil {
 			return err
 		}
 	}
 	leader := child.threads[0]
 	leader.Careful = s.usesTraps()
 	at, _, size := script.Mapping()
-	if result, err := leader.Call(&leader.regs, s.syscallAt, unix.SYS_MUNMAP, uint64(at), uint64(size)); err != nil || result != 0 {
+	if result, err := leader.Call(&leader.Regs, s.syscallAt, unix.SYS_MUNMAP, uint64(at), uint64(size)); err != nil || result != 0 {
 		return fmt.Errorf("checkpoint: unmap the script: %d, %w", result, err)
 	}
 	for _, t := range child.threads {
-		was := s.threadByNSPid(t.nspid)
+		was := s.threadByNSPid(t.NSPid)
 		if was == nil {
-			return fmt.Errorf("checkpoint: the child has a thread %d", t.nspid)
+			return fmt.Errorf("checkpoint: the child has a thread %d", t.NSPid)
 		}
 		t.Careful = leader.Careful
 		if err := s.putRSeq(child, t, was); err != nil {
 			return err
 		}
-		regs := was.regs
+		regs := was.Regs
 		ptrace.RestartCall(&regs)
-		if err := errors.Join(t.SetExtended(was.extended), t.SetRegisters(&regs), t.SetSignalMask(was.mask)); err != nil {
+		if err := errors.Join(t.SetExtended(was.XState), t.SetRegisters(&regs), t.SetSignalMask(was.Mask)); err != nil {
 			return err
 		}
 	}
@@ -186,14 +186,14 @@ func nspidOf(pid, tid int) (int, error) {
 // steps of the script: memory of the source's could have the kernel go on
 // elsewhere than at the next step.
 func (s *State) putRSeq(child *Tracee, t, was *thread) error {
-	if was.rseq.Pointer == 0 {
+	if was.Rseq.Pointer == 0 {
 		return nil
 	}
-	t.rseq = was.rseq
+	t.Rseq = was.Rseq
 	if err := child.suspendRSeq(t); err != nil {
 		return err
 	}
-	result, err := t.Call(&t.regs, s.syscallAt, unix.SYS_RSEQ, was.rseq.Pointer, uint64(was.rseq.Size), 0, uint64(was.rseq.Signature))
+	result, err := t.Call(&t.Regs, s.syscallAt, unix.SYS_RSEQ, was.Rseq.Pointer, uint64(was.Rseq.Size), 0, uint64(was.Rseq.Signature))
 	if err != nil || result != 0 {
 		return fmt.Errorf("checkpoint: rseq: %d, %v", result, err)
 	}
@@ -202,7 +202,7 @@ func (s *State) putRSeq(child *Tracee, t, was *thread) error {
 
 func (s *State) threadByNSPid(inside int) *thread {
 	for _, t := range s.threads {
-		if t.nspid == inside {
+		if t.NSPid == inside {
 			return t
 		}
 	}

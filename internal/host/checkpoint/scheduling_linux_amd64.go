@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"os"
 	"sync"
 	"syscall"
@@ -11,11 +12,10 @@ import (
 
 // scheduling is how a thread is given time.
 type scheduling struct {
-	nice     int
-	policy   int
-	io       int
-	affinity [maxProcessors / 8]byte
-	set      int // bytes of it
+	Nice     int    `json:"nice"`
+	Policy   int    `json:"policy"`
+	IO       int    `json:"io"`
+	Affinity []byte `json:"affinity"` // one bit for each processor
 }
 
 const maxProcessors = 8192
@@ -30,28 +30,34 @@ const (
 	niceOffset     = 20 // getpriority counts from here, downwards
 )
 
-func (t *thread) readScheduling() error {
+func (t *thread) readScheduling() (err error) {
 	nice, _, errno := syscall.RawSyscall(unix.SYS_GETPRIORITY, unix.PRIO_PROCESS, uintptr(t.TID), 0)
 	if errno != 0 {
 		return os.NewSyscallError("getpriority", errno)
 	}
-	t.sched.nice = niceOffset - int(nice)
+	t.Nice = niceOffset - int(nice)
 	policy, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(t.TID), 0, 0)
 	if errno != 0 {
 		return os.NewSyscallError("sched_getscheduler", errno)
 	}
-	t.sched.policy = int(policy)
+	t.Policy = int(policy)
 	io, _, errno := syscall.RawSyscall(unix.SYS_IOPRIO_GET, ioProcess, uintptr(t.TID), 0)
 	if errno != 0 {
 		return os.NewSyscallError("ioprio_get", errno)
 	}
-	t.sched.io = int(io)
-	n, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(t.TID), uintptr(len(t.sched.affinity)), uintptr(unsafe.Pointer(&t.sched.affinity)))
+	t.IO = int(io)
+	t.Affinity, err = affinity(t.TID)
+	return err
+}
+
+// affinity is the set of processors that a thread may run on; 0 is the calling one.
+func affinity(tid int) ([]byte, error) {
+	var set [maxProcessors / 8]byte
+	n, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(len(set)), uintptr(unsafe.Pointer(&set)))
 	if errno != 0 {
-		return os.NewSyscallError("sched_getaffinity", errno)
+		return nil, os.NewSyscallError("sched_getaffinity", errno)
 	}
-	t.sched.set = int(n)
-	return nil
+	return set[:n], nil
 }
 
 func (s *State) readScheduling() error {
@@ -59,10 +65,10 @@ func (s *State) readScheduling() error {
 		if err := t.readScheduling(); err != nil {
 			return err
 		}
-		switch t.sched.policy &^ resetOnFork {
+		switch t.Policy &^ resetOnFork {
 		case ordinaryPolicy, batchPolicy, idlePolicy:
 		default:
-			return s.refuse(false, "has a thread of the real-time policy %d", t.sched.policy)
+			return s.refuse(false, "has a thread of the real-time policy %d", t.Policy)
 		}
 	}
 	return nil
@@ -71,33 +77,28 @@ func (s *State) readScheduling() error {
 // scheduling appends what a thread sets of it. Processors that the new cell does
 // not have are left out by the kernel; if none are left, all are.
 func (b memorySteps) scheduling(t *thread) {
-	if t.sched.policy != ordinaryPolicy {
-		b.Call(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(t.sched.policy), b.Int64(0))
+	if t.Policy != ordinaryPolicy {
+		b.Call(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(t.Policy), b.Int64(0))
 	}
-	if t.sched.nice != 0 {
-		b.Call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(t.sched.nice))
+	if t.Nice != 0 {
+		b.Call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(t.Nice))
 	}
-	if t.sched.io != 0 {
-		b.Call(unix.SYS_IOPRIO_SET, ioProcess, 0, uintptr(t.sched.io)).MayFail()
+	if t.IO != 0 {
+		b.Call(unix.SYS_IOPRIO_SET, ioProcess, 0, uintptr(t.IO)).MayFail()
 	}
-	if t.sched.affinity == everywhere() {
-		return
+	if !bytes.Equal(t.Affinity, everywhere()) {
+		b.Call(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(len(t.Affinity)), b.bytes(t.Affinity)).MayFail()
 	}
-	b.Call(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(t.sched.set), b.bytes(t.sched.affinity[:t.sched.set])).MayFail()
 }
 
-// everywhere are the processors that this program may run on.
-var everywhere = sync.OnceValue(func() (set [maxProcessors / 8]byte) {
-	syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, uintptr(len(set)), uintptr(unsafe.Pointer(&set)))
+// everywhere are the processors that this program may run on, or nil.
+var everywhere = sync.OnceValue(func() []byte {
+	set, err := affinity(0)
+	if err != nil {
+		return nil
+	}
 	return set
 })
-
-// processFlags are what the process has asked of the kernel for itself as a whole.
-type processFlags struct {
-	subreaper   bool
-	undumpable  bool
-	membarriers int64 // membarrier commands that it has registered for
-}
 
 const (
 	membarrierGetRegistrations = 1 << 9 // MEMBARRIER_CMD_GET_REGISTRATIONS, from 6.3 on
@@ -109,7 +110,7 @@ const (
 // registerMembarriers appends the registrations that the memory does not have yet.
 func (b memorySteps) registerMembarriers(was *State) {
 	for command := int64(1); command <= allMembarriers; command <<= 1 {
-		if command&b.state.membarriers&^was.membarriers != 0 {
+		if command&b.state.Membarriers&^was.Membarriers != 0 {
 			b.Call(unix.SYS_MEMBARRIER, uintptr(command), 0, 0).MayFail()
 		}
 	}
@@ -118,7 +119,7 @@ func (b memorySteps) registerMembarriers(was *State) {
 // Dumpable is what the process has told the kernel of whether others like it may
 // look into it.
 func (s *State) Dumpable() uintptr {
-	if s.undumpable {
+	if s.Undumpable {
 		return 0
 	}
 	return 1
@@ -126,7 +127,7 @@ func (s *State) Dumpable() uintptr {
 
 // processFlags appends them, but for those that rights depend on.
 func (b memorySteps) processFlags() {
-	if b.state.subreaper {
+	if b.state.Subreaper {
 		b.Call(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1)
 	}
 }

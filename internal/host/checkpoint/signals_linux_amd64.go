@@ -20,11 +20,11 @@ func (s *State) readPending() error {
 	if err != nil {
 		return err
 	}
-	if s.queued, err = s.pendingOf(s.threads[0], true, shared); err != nil {
+	if s.Queued, err = s.pendingOf(s.threads[0], true, shared); err != nil {
 		return err
 	}
 	for _, t := range s.threads {
-		if t.queued, err = s.pendingOf(t, false, t.pending); err != nil {
+		if t.Queued, err = s.pendingOf(t, false, t.pending); err != nil {
 			return err
 		}
 	}
@@ -32,9 +32,9 @@ func (s *State) readPending() error {
 }
 
 func (s *State) countQueued() int {
-	n := len(s.queued)
+	n := len(s.Queued)
 	for _, t := range s.threads {
-		n += len(t.queued)
+		n += len(t.Queued)
 	}
 	return n
 }
@@ -80,11 +80,11 @@ func (s *State) pendingOf(t *thread, process bool, set uint64) ([]ptrace.SignalI
 func (b memorySteps) sendPending(t *thread) {
 	process := uintptr(b.state.NSPid)
 	if t == b.state.threads[0] {
-		for _, info := range b.state.queued {
+		for _, info := range b.state.Queued {
 			b.Call(unix.SYS_RT_SIGQUEUEINFO, process, uintptr(info.Number()), b.bytes(info[:]))
 		}
 	}
-	for _, info := range t.queued {
-		b.Call(unix.SYS_RT_TGSIGQUEUEINFO, process, uintptr(t.nspid), uintptr(info.Number()), b.bytes(info[:]))
+	for _, info := range t.Queued {
+		b.Call(unix.SYS_RT_TGSIGQUEUEINFO, process, uintptr(t.NSPid), uintptr(info.Number()), b.bytes(info[:]))
 	}
 }

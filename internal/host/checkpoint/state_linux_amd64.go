@@ -18,35 +18,46 @@ import (
 // userEnd is where a process's own addresses end.
 const userEnd = 1<<47 - pageSize
 
-// State is everything that a paused process is, but its descriptors and files.
+// State is everything that a stopped process is, but its descriptors and files.
 type State struct {
 	*Tracee
-	parasiteResults
+	attributes
 	threads []*thread // also when the process has gone on
-	vmas    []VMA
-	outline outline
-	shared  []VMA // those that children map anew, apart from the others
-	private []run // the areas whose pages children have too
-	same    bool  // all areas are those of the state before
 
-	parasiteAt   uint64 // the page that a program was put to while it was asked, or 0
-	parasitePage []byte
+	vmas      []VMA
+	outline   outline
+	shared    []VMA // those that children map anew, apart from the others
+	private   []run // the mappings whose pages children have too
+	unchanged bool  // all mappings are those of the state before
+
+	parasiteAt   uint64 // the page that the parasite was put to, or 0
+	parasitePage []byte // and what is there otherwise
 
 	found   foundPages
 	watched bool  // a tracker has protected all of them
 	own     []run // those that children have too
 	written []run // of them, since a tracker noticed last
 	copied  uint64
+}
 
-	layout      [11]uint64 // as prctl_mm_map has them
-	auxv        []byte
-	umask       uint64
-	personality uint64
-	limits      [unixLimits]unix.Rlimit
-
-	stopped     bool                // by a signal, until it is continued
-	queued      []ptrace.SignalInfo // signals for the process, not for one thread
-	posixTimers []posixTimer
+// attributes are what the kernel keeps of a process besides its threads, memory and
+// files.
+type attributes struct {
+	Brk         uint64                  `json:"brk"`
+	Layout      [11]uint64              `json:"layout"` // as struct prctl_mm_map has them
+	Auxv        []byte                  `json:"auxv"`
+	Umask       uint64                  `json:"umask"`
+	Personality uint64                  `json:"personality"`
+	Limits      [unixLimits]unix.Rlimit `json:"limits"`
+	Subreaper   bool                    `json:"subreaper,omitempty"`
+	Undumpable  bool                    `json:"undumpable,omitempty"`
+	Membarriers int64                   `json:"membarriers,omitempty"` // commands that it has registered for
+	Stopped     bool                    `json:"stopped,omitempty"`     // by a signal, until it is continued
+	Actions     map[int][32]byte        `json:"actions,omitempty"`     // for signals, as struct sigaction has them
+	Intervals   [3][32]byte             `json:"intervals"`             // as struct itimerval has them
+	PosixTimers []posixTimer            `json:"posix_timers,omitempty"`
+	// Queued are the signals that wait for the process, not for one thread.
+	Queued []ptrace.SignalInfo `json:"queued,omitempty"`
 }
 
 const unixLimits = 16 // RLIM_NLIMITS
@@ -128,12 +139,12 @@ func (s *State) check(filters int) error {
 		return s.refuse(false, "has added system call filters of its own (%s)", s.status.field("Seccomp_filters"))
 	}
 	for _, t := range s.threads {
-		s.stopped = s.stopped || t.Stopped
+		s.Stopped = s.Stopped || t.Stopped
 		if t.Signal != 0 {
 			return s.refuse(true, "is being sent signal %d", t.Signal)
 		}
 	}
-	if s.same {
+	if s.unchanged {
 		return nil
 	}
 	for _, a := range slices.Concat(s.vmas, s.shared) {
@@ -166,15 +177,15 @@ func (s *State) checkVMA(a VMA) error {
 
 // readLayout reads where the program's parts are.
 func (s *State) readLayout(was *State) (err error) {
-	if s.auxv, err = readProc(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
+	if s.Auxv, err = readProc(fmt.Sprintf("/proc/%d/auxv", s.PID)); err != nil {
 		return err
 	}
 	if was != nil {
 		// It takes privileges, or another program, to change.
-		if !bytes.Equal(s.auxv, was.auxv) {
+		if !bytes.Equal(s.Auxv, was.Auxv) {
 			return ErrOther
 		}
-		s.layout = was.layout
+		s.Layout = was.Layout
 		return s.readAttributes()
 	}
 	text, err := readProc(fmt.Sprintf("/proc/%d/stat", s.PID))
@@ -191,7 +202,7 @@ func (s *State) readLayout(was *State) (err error) {
 		if field-first >= len(after) {
 			return fmt.Errorf("checkpoint: stat has %d fields", len(after))
 		}
-		if s.layout[i], err = strconv.ParseUint(after[field-first], 10, 64); err != nil {
+		if s.Layout[i], err = strconv.ParseUint(after[field-first], 10, 64); err != nil {
 			return err
 		}
 	}
@@ -208,16 +219,16 @@ func (s *State) readAttributes() error {
 	if err != nil {
 		return err
 	}
-	if s.personality, err = strconv.ParseUint(strings.TrimSpace(string(personality)), 16, 64); err != nil {
+	if s.Personality, err = strconv.ParseUint(strings.TrimSpace(string(personality)), 16, 64); err != nil {
 		return err
 	}
-	s.umask, err = s.status.number("Umask", 8)
+	s.Umask, err = s.status.number("Umask", 8)
 	return err
 }
 
 func (s *State) readLimits() error {
-	for i := range s.limits {
-		if err := unix.Prlimit(s.PID, i, nil, &s.limits[i]); err != nil {
+	for i := range s.Limits {
+		if err := unix.Prlimit(s.PID, i, nil, &s.Limits[i]); err != nil {
 			return os.NewSyscallError("prlimit", err)
 		}
 	}

@@ -29,7 +29,7 @@ func (s status) number(name string, base int) (uint64, error) {
 	return n, nil
 }
 
-// nspid is the number in the innermost pid namespace.
+// NSPid is the number in the innermost pid namespace.
 func (s status) nspid() (int, error) {
 	numbers := strings.Fields(s.field("NSpid"))
 	if len(numbers) == 0 {

@@ -15,11 +15,11 @@ func (s *State) readTimers() error {
 	if err != nil {
 		return err
 	}
-	if s.posixTimers, err = parseTimers(string(text)); err != nil {
+	if s.PosixTimers, err = parseTimers(string(text)); err != nil {
 		return err
 	}
-	for i := range s.posixTimers {
-		t := &s.posixTimers[i]
+	for i := range s.PosixTimers {
+		t := &s.PosixTimers[i]
 		if t.Clock < 0 {
 			return s.refuse(false, "has a timer of the time that another process or a thread has run (clock %d)", t.Clock)
 		}
@@ -39,7 +39,7 @@ func (s *State) readTimers() error {
 func (s *State) nspidOfThread(tid int) int {
 	for _, t := range s.threads {
 		if t.TID == tid {
-			return t.nspid
+			return t.NSPid
 		}
 	}
 	return 0
@@ -48,11 +48,11 @@ func (s *State) nspidOfThread(tid int) int {
 // timerCalls ask how much time is left.
 func (s *State) timerCalls() (list []parasiteCall) {
 	leader := s.threads[0]
-	for which := range s.timers {
-		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_GETITIMER, args: []uint64{uint64(which), 0}, buffer: s.timers[which][:], bufferArg: 1})
+	for which := range s.Intervals {
+		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_GETITIMER, args: []uint64{uint64(which), 0}, buffer: s.Intervals[which][:], bufferArg: 1})
 	}
-	for i := range s.posixTimers {
-		t := &s.posixTimers[i]
+	for i := range s.PosixTimers {
+		t := &s.PosixTimers[i]
 		list = append(list, parasiteCall{thread: leader, nr: unix.SYS_TIMER_GETTIME, args: []uint64{uint64(t.ID), 0}, buffer: t.Spec[:], bufferArg: 1})
 	}
 	return list
@@ -64,7 +64,7 @@ func (s *State) RestoreTimers(script *spawn.Script) {
 	b := memorySteps{Script: script, state: s}
 	wanted := map[int]posixTimer{}
 	last := -1
-	for _, t := range s.posixTimers {
+	for _, t := range s.PosixTimers {
 		wanted[t.ID], last = t, max(last, t.ID)
 	}
 	for id := range last + 1 {

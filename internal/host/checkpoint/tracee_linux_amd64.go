@@ -33,22 +33,28 @@ const (
 	allSignals = ^uint64(0)
 )
 
-// thread is one thread of a paused process, as it was.
+// thread is one thread of a stopped process.
 type thread struct {
 	*ptrace.Thread
-	nspid    int
-	name     string
-	regs     ptrace.Registers
-	extended []byte
-	mask     uint64
-	pending  uint64 // signals for this thread alone
-	rseq     ptrace.RSeq
-	rseqCS   uint64    // that it is in the middle of, or 0
-	robust   [2]uint64 // head, size
-	clearTID uint64
-	altStack [24]byte
-	queued   []ptrace.SignalInfo // those signals
-	sched    scheduling
+	threadState
+	pending uint64 // signals for this thread alone
+	rseqCS  uint64 // the restartable sequence that it is in the middle of, or 0
+}
+
+// threadState is what a thread was.
+type threadState struct {
+	NSPid    int              `json:"nspid"`
+	Name     text             `json:"name"`
+	Regs     ptrace.Registers `json:"registers"`
+	XState   []byte           `json:"xstate"`
+	Mask     uint64           `json:"mask"`
+	Rseq     ptrace.RSeq      `json:"rseq"`
+	Robust   [2]uint64        `json:"robust"` // head, size
+	ClearTID uint64           `json:"clear_tid"`
+	AltStack [24]byte         `json:"alt_stack"`
+	// Queued are the signals that wait for this thread alone.
+	Queued []ptrace.SignalInfo `json:"queued,omitempty"`
+	scheduling
 }
 
 // StopProcess stops every thread of a process. If it fails, the process goes on: the
@@ -233,31 +239,31 @@ func (p *Tracee) readHandled() (waiting uint64, err error) {
 }
 
 func (t *thread) read(s status) (err error) {
-	if t.nspid, err = s.nspid(); err != nil {
+	if t.NSPid, err = s.nspid(); err != nil {
 		return err
 	}
-	t.name = s.field("Name")
+	t.Name = text(s.field("Name"))
 	if t.pending, err = s.number("SigPnd", 16); err != nil {
 		return err
 	}
-	if t.regs, err = t.Registers(); err != nil {
+	if t.Regs, err = t.Thread.Registers(); err != nil {
 		return err
 	}
-	if ptrace.Unnotice(&t.regs) {
-		if err := t.SetRegisters(&t.regs); err != nil {
+	if ptrace.Unnotice(&t.Regs) {
+		if err := t.SetRegisters(&t.Regs); err != nil {
 			return err
 		}
 	}
-	if t.extended, err = t.Extended(); err != nil {
+	if t.XState, err = t.Thread.Extended(); err != nil {
 		return err
 	}
-	if t.mask, err = t.SignalMask(); err != nil {
+	if t.Mask, err = t.SignalMask(); err != nil {
 		return err
 	}
-	if t.rseq, err = t.RSeq(); err != nil {
+	if t.Rseq, err = t.Thread.RSeq(); err != nil {
 		return err
 	}
-	_, _, errno := syscall.RawSyscall(unix.SYS_GET_ROBUST_LIST, uintptr(t.TID), uintptr(unsafe.Pointer(&t.robust[0])), uintptr(unsafe.Pointer(&t.robust[1])))
+	_, _, errno := syscall.RawSyscall(unix.SYS_GET_ROBUST_LIST, uintptr(t.TID), uintptr(unsafe.Pointer(&t.Robust[0])), uintptr(unsafe.Pointer(&t.Robust[1])))
 	if errno != 0 {
 		return os.NewSyscallError("get_robust_list", errno)
 	}
@@ -290,7 +296,7 @@ func (p *Tracee) Resume() error {
 	if p.syscallAt != 0 {
 		errs = append(errs, p.resumeRSeq())
 		for _, t := range p.threads {
-			errs = append(errs, t.SetRegisters(&t.regs), t.SetSignalMask(t.mask))
+			errs = append(errs, t.SetRegisters(&t.Regs), t.SetSignalMask(t.Mask))
 		}
 	}
 	return errors.Join(append(errs, p.release())...)

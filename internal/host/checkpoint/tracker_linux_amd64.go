@@ -49,13 +49,13 @@ func (s *State) trackOwn() (*Tracker, error) {
 	if err := leader.SuspendFilters(true); err != nil {
 		return nil, fmt.Errorf("checkpoint: track: %w", err)
 	}
-	number, err := leader.Call(&leader.regs, s.syscallAt, unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|uffdUserMode)
+	number, err := leader.Call(&leader.Regs, s.syscallAt, unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|uffdUserMode)
 	if err == nil && number < 0 {
 		err = syscall.Errno(-number)
 	}
 	if err == nil {
 		t.file, err = s.get(int(number))
-		if _, closed := leader.Call(&leader.regs, s.syscallAt, unix.SYS_CLOSE, uint64(number)); err == nil {
+		if _, closed := leader.Call(&leader.Regs, s.syscallAt, unix.SYS_CLOSE, uint64(number)); err == nil {
 			err = closed
 		}
 	}
@@ -89,7 +89,7 @@ func (t *Tracker) Watch(s *State) error {
 		s.watched = err == nil
 		return err
 	}
-	if !s.same || !s.found.again || s.found.untracked {
+	if !s.unchanged || !s.found.again || s.found.untracked {
 		if err := t.register(s); err != nil {
 			return err
 		}

@@ -16,11 +16,11 @@ import (
 func (s *State) readVMAs(was *State, paths bool) (err error) {
 	wiped := func(a VMA) bool { return a.has("wf") } // other memory may have come to its place
 	if was != nil && !slices.ContainsFunc(was.vmas, wiped) {
-		if s.same, err = s.sameOutline(was.outline); err != nil {
+		if s.unchanged, err = s.sameOutline(was.outline); err != nil {
 			return err
 		}
 	}
-	if s.same {
+	if s.unchanged {
 		s.outline, s.vmas, s.shared, s.private = was.outline, was.vmas, was.shared, was.private
 		return nil
 	}
