@@ -220,7 +220,7 @@ func (i *instance) checkpointFor(ctx context.Context, first *instance, only bool
 	if last != nil && only {
 		j, err := first.joining()
 		if err == nil {
-			err = last.Prejoin(j, current)
+			_, err = last.Prejoin(j, current)
 		}
 		if err != nil {
 			return nil, errors.Join(err, last.Close())
@@ -314,29 +314,9 @@ func (child *instance) restore(from origin, tree *zygote.Tree) error {
 		p := &process{Process: fork.Process, cell: child, inside: fork.NSPid} // in a group that has killed nobody yet
 		child.live.Store(p, nil)
 		if err := from.adopt(child, p, restored.Outside); err != nil {
-			return errors.Join(err, endAll(restored.Forks[n:]), closeOutside(restored.Outside))
+			return errors.Join(err, restored.Discard(n))
 		}
 	}
 	child.forked = restored.Forks
 	return nil
-}
-
-// endAll ends processes that nobody else waits for: they would keep their cell from
-// ending.
-func endAll(list []*zygote.Fork) error {
-	var errs []error
-	for _, f := range list {
-		errs = append(errs, f.Signal(syscall.SIGKILL))
-		_, err := f.Wait()
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-func closeOutside(files map[*checkpoint.Stream]*os.File) error {
-	var errs []error
-	for _, f := range files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -39,8 +39,10 @@ type Process struct {
 // NSPid is the number of the process in its cell.
 func (p *Process) NSPid() int { return p.State.NSPid }
 
-// Refuse says that the process is or has something that cannot be carried over.
-func (p *Process) Refuse(what string) error { return p.State.refuse(false, "%s", what) }
+// refuse says that the process is or has something that cannot be carried over.
+func (p *Process) refuse(format string, args ...any) error {
+	return p.State.refuse(false, format, args...)
+}
 
 // nspidOf is the number in the cell of a process of the tree below, or 0.
 func (p *Process) nspidOf(hostPID int) int {
@@ -134,7 +136,7 @@ func (s *Stopped) checkComplete(init int) error {
 			}
 			for _, child := range children {
 				if !known[child] {
-					return othersError{refuse(t.NSPid, t.Name, "is starting processes", true)}
+					return othersError{t.refuse(true, "is starting processes")}
 				}
 			}
 		}

@@ -14,9 +14,8 @@ const hugePage = 2 << 20
 // born in a fraction of the time; where it writes, the kernel divides the page
 // again. It takes milliseconds for each. A kernel that cannot is let be.
 func (s *State) CollapsePages(script *spawn.Script) {
-	const collapse = 25 // MADV_COLLAPSE
 	for _, r := range blocks(s.own) {
-		script.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), collapse).MayFail()
+		script.Call(unix.SYS_MADVISE, uintptr(r.Start), uintptr(r.size()), unix.MADV_COLLAPSE).MayFail()
 	}
 }
 
@@ -30,15 +29,15 @@ func blocks(list []run) (dense []run) {
 		}
 	}
 	for _, r := range list {
-		for r.start < r.end {
-			if r.start >= block.end {
+		for r.Start < r.End {
+			if r.Start >= block.End {
 				end()
-				at := r.start &^ (hugePage - 1)
+				at := r.Start &^ (hugePage - 1)
 				block, there = run{at, at + hugePage}, 0
 			}
-			part := min(r.end, block.end) - r.start
+			part := min(r.End, block.End) - r.Start
 			there += part
-			r.start += part
+			r.Start += part
 		}
 	}
 	end()

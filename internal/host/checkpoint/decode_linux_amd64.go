@@ -56,14 +56,13 @@ func (im *Image) decodeInto(c *Checkpoint, open Files, root *inroot.Root, ids co
 }
 
 func (im *Image) decodeProcesses(c *Checkpoint, open Files, ids confine.Identity) error {
-	contents, err := im.decodeContents(open, c.Shared)
-	if err != nil {
+	if err := im.openContents(open, c.Shared); err != nil {
 		return err
 	}
 	if len(im.Processes) > maxProcesses {
 		return damaged("%d processes", len(im.Processes))
 	}
-	d := &decoder{contents: contents, taken: map[int]bool{}, ids: ids}
+	d := &decoder{contents: im.Contents, taken: map[int]bool{}, ids: ids}
 	for i := range im.Processes {
 		if err := d.process(c, &im.Processes[i]); err != nil {
 			return err
@@ -84,36 +83,37 @@ const (
 	maxFile      = 1<<63 - 1
 )
 
-// decodeContents opens what was in files without a name. shared closes it.
-func (im *Image) decodeContents(open Files, shared *SharedObjects) (list []*Content, err error) {
+// openContents opens what was in files without a name. shared closes it.
+func (im *Image) openContents(open Files, shared *SharedObjects) (err error) {
 	if len(im.Contents) > maxContents {
-		return nil, damaged("%d contents", len(im.Contents))
+		return damaged("%d contents", len(im.Contents))
 	}
 	all := uint64(0)
-	for i, doc := range im.Contents {
-		c := &Content{packed: true, Memory: doc.Memory, Name: string(doc.Name), Dir: string(doc.Dir), size: doc.Size, mode: doc.Mode & 0o777, seals: doc.Seals,
-			id: fileID{inode: uint64(i)}}
-		if c.data, err = decodeRuns(doc.Data, 1, maxFile, maxDataRuns); err != nil {
-			return nil, err
+	for i, c := range im.Contents {
+		if c == nil {
+			return damaged("no content")
+		}
+		c.packed, c.id, c.Mode = true, fileID{inode: uint64(i)}, c.Mode&0o777
+		if err := checkRuns(c.Data, 1, maxFile, maxDataRuns); err != nil {
+			return err
 		}
 		if c.file, err = open(contentName(i)); err != nil {
-			return nil, err
+			return err
 		}
 		shared.contents[c.id] = c
 		info, err := c.file.Stat()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all += sizeOf(c.data)
-		switch last := len(c.data) - 1; {
-		case uint64(info.Size()) != sizeOf(c.data) || all > maxContent || doc.Size < 0 || last >= 0 && c.data[last].end > uint64(doc.Size):
-			return nil, damaged("a content of %d bytes", doc.Size)
-		case !plainName(c.Name) || !plainName(c.Dir) || !c.Memory && !strings.HasPrefix(c.Dir, "/"):
-			return nil, damaged("a content that is called %.80q, in %.80q", c.Name, c.Dir)
+		all += sizeOf(c.Data)
+		switch last := len(c.Data) - 1; {
+		case uint64(info.Size()) != sizeOf(c.Data) || all > maxContent || c.Size < 0 || last >= 0 && c.Data[last].End > uint64(c.Size):
+			return damaged("a content of %d bytes", c.Size)
+		case !plainName(string(c.Name)) || !plainName(string(c.Dir)) || !c.Memory && !strings.HasPrefix(string(c.Dir), "/"):
+			return damaged("a content that is called %.80q, in %.80q", c.Name, c.Dir)
 		}
-		list = append(list, c)
 	}
-	return list, nil
+	return nil
 }
 
 func sizeOf(list []run) (total uint64) {
@@ -123,20 +123,19 @@ func sizeOf(list []run) (total uint64) {
 	return total
 }
 
-// decodeRuns wants runs in order, in whole units, below an end.
-func decodeRuns(pairs [][2]uint64, unit, end uint64, most int) (list []run, err error) {
-	if len(pairs) > most {
-		return nil, damaged("%d ranges", len(pairs))
+// checkRuns wants runs in order, in whole units, below an end.
+func checkRuns(list []run, unit, end uint64, most int) error {
+	if len(list) > most {
+		return damaged("%d ranges", len(list))
 	}
 	last := uint64(0)
-	for _, p := range pairs {
-		if p[0] < last || p[1] <= p[0] || p[1] > end || p[0]%unit != 0 || p[1]%unit != 0 {
-			return nil, damaged("a range %x-%x after %x", p[0], p[1], last)
+	for _, r := range list {
+		if r.Start < last || r.End <= r.Start || r.End > end || r.Start%unit != 0 || r.End%unit != 0 {
+			return damaged("a range %x-%x after %x", r.Start, r.End, last)
 		}
-		last = p[1]
-		list = append(list, run{p[0], p[1]})
+		last = r.End
 	}
-	return list, nil
+	return nil
 }
 
 func plainName(s string) bool { return len(s) <= maxName && !strings.ContainsRune(s, 0) }
@@ -237,9 +236,10 @@ func (doc *stateImage) decodeVMAs(s *State) (err error) {
 		last = a.End
 		s.vmas = append(s.vmas, area)
 	}
-	if s.own, err = decodeRuns(doc.Own, pageSize, userEnd, userEnd/pageSize); err != nil {
+	if err := checkRuns(doc.Own, pageSize, userEnd, userEnd/pageSize); err != nil {
 		return err
 	}
+	s.own = doc.Own
 	if len(minus(s.own, runsOf(s.vmas))) > 0 {
 		return damaged("pages of process %d that are in none of its mappings", doc.NSPid)
 	}
@@ -282,7 +282,7 @@ func (a *attributes) checkTimers() error {
 }
 
 func (t *threadState) check() error {
-	ordinary := slices.Contains([]int{ordinaryPolicy, batchPolicy, idlePolicy}, t.Policy&^resetOnFork)
+	ordinary := slices.Contains([]int{unix.SCHED_NORMAL, unix.SCHED_BATCH, unix.SCHED_IDLE}, t.Policy&^unix.SCHED_RESET_ON_FORK)
 	if len(t.Affinity) > maxProcessors/8 || len(t.XState) > maxExtended || !plainName(string(t.Name)) || !ordinary {
 		return damaged("a thread with the number %d", t.NSPid)
 	}

@@ -29,8 +29,8 @@ func someProcess() *Process {
 	s.own = []run{{0x2000, 0x3000}, {0x4000, 0x6000}}
 	s.threads = []*thread{{threadState: threadState{NSPid: 2, Name: "t", XState: []byte{1, 2}, Mask: ^uint64(0), Robust: [2]uint64{1, 2}, ClearTID: 3, AltStack: [24]byte{4},
 		Queued: []ptrace.SignalInfo{{12}}, Regs: ptrace.Registers{Rip: ^uint64(0)}, Rseq: ptrace.RSeq{Pointer: 1, Size: 32},
-		scheduling: scheduling{Nice: 5, Policy: batchPolicy, Affinity: []byte{3}}}}}
-	content := &Content{Memory: true, Name: "m\xff", size: 1 << 40, mode: 0o600, data: []run{{4096, 8192}}}
+		scheduling: scheduling{Nice: 5, Policy: unix.SCHED_BATCH, Affinity: []byte{3}}}}}
+	content := &Content{Memory: true, Name: "m\xff", Size: 1 << 40, Mode: 0o600, Data: []run{{4096, 8192}}}
 	return &Process{HostPID: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: hostBase + 1000, GID: hostBase, Groups: []uint32{hostBase + 1}, Group: 99, Session: 99},
 		Descriptors: []Descriptor{
 			{Number: 0, Kind: Pipe, Target: "pipe:[5]", Inode: 5, Capacity: 65536, Unread: []byte("\x00x"), Object: 1},
@@ -95,7 +95,7 @@ func TestDecodeGivesWhatWasEncoded(t *testing.T) {
 	defer c.Close()
 	got := c.Processes[0]
 	content := got.Descriptors[1].Content
-	if content != got.Mappings[0].Content || content.Name != "m\xff" || content.size != 1<<40 || !content.packed {
+	if content != got.Mappings[0].Content || content.Name != "m\xff" || content.Size != 1<<40 || !content.packed {
 		t.Errorf("the content is %+v", content)
 	}
 	// What is not kept, or is in another form.

@@ -48,7 +48,7 @@ func (d *Delta) transfer(pid int, call func(int, []unix.Iovec, []unix.RemoteIove
 	}
 	remote := make([]unix.RemoteIovec, len(d.runs))
 	for i, r := range d.runs {
-		remote[i] = unix.RemoteIovec{Base: uintptr(r.start), Len: int(r.size())}
+		remote[i] = unix.RemoteIovec{Base: uintptr(r.Start), Len: int(r.size())}
 	}
 	n, err := call(pid, []unix.Iovec{{Base: &d.bytes[0], Len: uint64(len(d.bytes))}}, remote, 0)
 	if err == nil && n != len(d.bytes) {

@@ -6,15 +6,16 @@ import "os"
 // shared without a name) or a file that was removed while it was open.
 type Content struct {
 	// Memory says that it is memory, of that Name; else Dir is where the file was.
-	Memory    bool
-	Name, Dir string
+	Memory bool   `json:"memory"`
+	Name   text   `json:"name,omitempty"`
+	Dir    text   `json:"dir,omitempty"`
+	Size   int64  `json:"size"`
+	Mode   uint32 `json:"mode"`
+	Seals  int    `json:"seals,omitempty"`
+	Data   []run  `json:"data,omitempty"` // where something was written
 
-	id    fileID
-	size  int64
-	mode  uint32
-	seals int
-	data  []run // where something was written
-	file  *os.File
+	id   fileID
+	file *os.File
 	// packed says that the file has only what was written, without holes.
 	packed bool
 }

@@ -51,18 +51,18 @@ func (k *SharedObjects) content(p *Tracee, link, name string) (*Content, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{id: id, size: stat.Size, mode: stat.Mode & 0o7777}
+	c := &Content{id: id, Size: stat.Size, Mode: stat.Mode & 0o7777}
 	switch clean := strings.TrimSuffix(name, removedMark); {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("holds %s, which was removed and is no plain file", name), false)
+		return nil, p.refuse(false, "holds %s, which was removed and is no plain file", name)
 	case stat.Dev == shm && strings.HasPrefix(clean, "/SYSV"):
-		return nil, refuse(p.NSPid, p.Name, "has shared memory of System V (shmget)", false)
+		return nil, p.refuse(false, "has shared memory of System V (shmget)")
 	case stat.Dev == shm:
-		c.Memory, c.Name = true, strings.TrimPrefix(strings.TrimPrefix(clean, "/"), "memfd:")
+		c.Memory, c.Name = true, text(strings.TrimPrefix(strings.TrimPrefix(clean, "/"), "memfd:"))
 	case stat.Nlink != 0:
-		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("holds %s, which was removed under this name and has another", name), false)
+		return nil, p.refuse(false, "holds %s, which was removed under this name and has another", name)
 	default:
-		c.Dir = clean[:max(strings.LastIndexByte(clean, '/'), 1)]
+		c.Dir = text(clean[:max(strings.LastIndexByte(clean, '/'), 1)])
 	}
 	if err := k.copy(p, c, link, name); err != nil {
 		return nil, err
@@ -83,28 +83,25 @@ func (k *SharedObjects) copy(p *Tracee, c *Content, link, name string) error {
 		return os.NewSyscallError("fstatfs", err)
 	}
 	if fs.Type == unix.HUGETLBFS_MAGIC {
-		return refuse(p.NSPid, p.Name, fmt.Sprintf("uses huge pages of hugetlbfs (%s)", name), false)
+		return p.refuse(false, "uses huge pages of hugetlbfs (%s)", name)
 	}
 	if c.Memory {
-		if c.seals, err = unix.FcntlInt(old.Fd(), unix.F_GET_SEALS, 0); err != nil {
+		if c.Seals, err = unix.FcntlInt(old.Fd(), unix.F_GET_SEALS, 0); err != nil {
 			return os.NewSyscallError("fcntl", err)
 		}
 	}
-	if c.data, err = dataRuns(old, c.size); err != nil {
+	if c.Data, err = dataRuns(old, c.Size); err != nil {
 		return err
 	}
-	for _, r := range c.data {
-		k.bytes += int64(r.end - r.start)
-	}
-	if k.bytes > maxContent {
-		return refuse(p.NSPid, p.Name, fmt.Sprintf("holds more than %d MiB in files without a name (%s)", maxContent>>20, name), false)
+	if k.bytes += int64(sizeOf(c.Data)); k.bytes > maxContent {
+		return p.refuse(false, "holds more than %d MiB in files without a name (%s)", maxContent>>20, name)
 	}
 	fd, err := unix.MemfdCreate("fork", unix.MFD_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("memfd_create", err)
 	}
 	file := os.NewFile(uintptr(fd), "fork")
-	if err := copyRuns(file, old, c.data, c.size); err != nil {
+	if err := copyRuns(file, old, c.Data, c.Size); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	c.file = file
@@ -138,17 +135,17 @@ func copyRuns(to, from *os.File, runs []run, size int64) error {
 		return err
 	}
 	for _, r := range runs {
-		offset := int64(r.start)
+		offset := int64(r.Start)
 		if _, err := to.Seek(offset, 0); err != nil {
 			return err
 		}
-		for offset < int64(r.end) {
-			n, err := unix.Sendfile(int(to.Fd()), int(from.Fd()), &offset, int(int64(r.end)-offset))
+		for offset < int64(r.End) {
+			n, err := unix.Sendfile(int(to.Fd()), int(from.Fd()), &offset, int(int64(r.End)-offset))
 			if err != nil {
 				return os.NewSyscallError("sendfile", err)
 			}
 			if n == 0 {
-				return fmt.Errorf("checkpoint: a file ended at %d, before %d", offset, r.end)
+				return fmt.Errorf("checkpoint: a file ended at %d, before %d", offset, r.End)
 			}
 		}
 	}
@@ -165,8 +162,8 @@ func (c *Content) bytes() int { return 1024 + 4*len(c.Dir) + 16*c.pieces() }
 const piece = 1 << 30
 
 func (c *Content) pieces() (n int) {
-	for _, r := range c.data {
-		n += int((r.end-r.start)/piece) + 1
+	for _, r := range c.Data {
+		n += int((r.End-r.Start)/piece) + 1
 	}
 	return n
 }
@@ -174,33 +171,33 @@ func (c *Content) pieces() (n int) {
 // createUnlinked appends the making of a file without a name in the directory.
 func (c *Content) createUnlinked(s *spawn.Script) {
 	if features.OverlayTmpfile() {
-		s.Call(unix.SYS_OPENAT, here, s.String(c.Dir), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		s.Call(unix.SYS_OPENAT, here, s.String(string(c.Dir)), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		return
 	}
 	// It has a name for a moment in which nobody runs who could see it. That the
 	// directory was changed is undone where the user may.
 	const timesOfStat = 72 // st_atim, followed by st_mtim, as utimensat takes them
 	stat, _ := s.Bytes(int(unsafe.Sizeof(unix.Stat_t{})))
-	name := s.String(c.Dir + "/.aether-" + rand.Text())
-	s.Call(unix.SYS_NEWFSTATAT, here, s.String(c.Dir), stat, 0)
+	name := s.String(string(c.Dir) + "/.aether-" + rand.Text())
+	s.Call(unix.SYS_NEWFSTATAT, here, s.String(string(c.Dir)), stat, 0)
 	s.Call(unix.SYS_OPENAT, here, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	s.Call(unix.SYS_UNLINKAT, here, name, 0)
-	s.Call(unix.SYS_UTIMENSAT, here, s.String(c.Dir), stat+timesOfStat, 0).MayFail()
+	s.Call(unix.SYS_UTIMENSAT, here, s.String(string(c.Dir)), stat+timesOfStat, 0).MayFail()
 }
 
 // recreate appends the making of a file with the same content, as descriptor at,
 // from the copy, which is descriptor from. It gives the steps that copy.
 func (c *Content) recreate(s *spawn.Script, from, at uintptr) (copies []transfer) {
 	if c.Memory {
-		s.Call(unix.SYS_MEMFD_CREATE, s.String(c.Name), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		s.Call(unix.SYS_MEMFD_CREATE, s.String(string(c.Name)), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	} else {
 		c.createUnlinked(s)
 	}
-	s.Call(unix.SYS_FTRUNCATE, at, uintptr(c.size))
+	s.Call(unix.SYS_FTRUNCATE, at, uintptr(c.Size))
 	position := uint64(0)
-	for _, r := range c.data {
-		for start := r.start; start < r.end; start += piece {
-			n := min(r.end-start, piece)
+	for _, r := range c.Data {
+		for start := r.Start; start < r.End; start += piece {
+			n := min(r.End-start, piece)
 			offset := s.Int64(int64(start))
 			if c.packed {
 				offset = s.Int64(int64(position))
@@ -211,10 +208,10 @@ func (c *Content) recreate(s *spawn.Script, from, at uintptr) (copies []transfer
 			copies = append(copies, transfer{step, n})
 		}
 	}
-	s.Call(unix.SYS_FCHMOD, at, uintptr(c.mode))
+	s.Call(unix.SYS_FCHMOD, at, uintptr(c.Mode))
 	s.Call(unix.SYS_LSEEK, at, 0, unix.SEEK_SET)
-	if c.Memory && c.seals != 0 {
-		s.Call(unix.SYS_FCNTL, at, unix.F_ADD_SEALS, uintptr(c.seals))
+	if c.Memory && c.Seals != 0 {
+		s.Call(unix.SYS_FCNTL, at, unix.F_ADD_SEALS, uintptr(c.Seals))
 	}
 	return copies
 }

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +30,7 @@ func (p *Tracee) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
 		return nil, err
 	}
 	if d.Flags&unix.O_DIRECT != 0 {
-		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("has packets in the pipe of descriptor %d", d.Number), true)
+		return nil, p.refuse(true, "has packets in the pipe of descriptor %d", d.Number)
 	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -45,7 +44,7 @@ func (p *Tracee) peekPipe(pipe int, d *Descriptor) ([]byte, error) {
 		return nil, os.NewSyscallError("tee", err)
 	}
 	if copied != int64(n) {
-		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("has a pipe of which only %d of %d bytes can be copied", copied, n), true)
+		return nil, p.refuse(true, "has a pipe of which only %d of %d bytes can be copied", copied, n)
 	}
 	content := make([]byte, n)
 	for read := 0; read < n; {

@@ -99,14 +99,14 @@ func (p *Tracee) readSocket(k *SharedObjects, d *Descriptor) error {
 	case unix.AF_INET, unix.AF_INET6:
 		err = p.readInet(s, fd, d.Number)
 	default:
-		err = p.refuseSocket(d.Number, "of another family than unix and inet", false)
+		err = p.refuseSocket(d.Number, false, "of another family than unix and inet")
 	}
 	d.Socket = s
 	return err
 }
 
-func (p *Tracee) refuseSocket(number int, what string, retry bool) error {
-	return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on a socket %s", number, what), retry)
+func (p *Tracee) refuseSocket(number int, retry bool, format string, args ...any) error {
+	return p.refuse(retry, "has descriptor %d open on a socket %s", number, fmt.Sprintf(format, args...))
 }
 
 func address(fd int, call uintptr) []byte {
@@ -122,7 +122,7 @@ func address(fd int, call uintptr) []byte {
 // readOptions reads those that are not zero.
 func (s *SocketState) readOptions(p *Tracee, fd, number int) error {
 	if n, err := getOption(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, nil); err == nil && n > 0 { // SO_GET_FILTER
-		return p.refuseSocket(number, "with a packet filter", false)
+		return p.refuseSocket(number, false, "with a packet filter")
 	}
 	for _, known := range optionsOf {
 		family := s.Family == known.family || known.level == unix.IPPROTO_TCP && s.Family == unix.AF_INET6
@@ -189,33 +189,31 @@ func (p *Tracee) readInet(s *SocketState, fd, number int) error {
 		return p.readTCP(s, fd, number)
 	case unix.SOCK_DGRAM:
 		if n, err := unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil || n > 0 {
-			return p.refuseSocket(number, "with datagrams that were not received yet", true)
+			return p.refuseSocket(number, true, "with datagrams that were not received yet")
 		}
 		return p.checkMulticast(number)
 	}
-	return p.refuseSocket(number, "that sees raw packets", false)
+	return p.refuseSocket(number, false, "that sees raw packets")
 }
 
 func (p *Tracee) readTCP(s *SocketState, fd, number int) error {
 	if s.Protocol != unix.IPPROTO_TCP {
-		return p.refuseSocket(number, "of another protocol than TCP", false)
+		return p.refuseSocket(number, false, "of another protocol than TCP")
 	}
-	var info [256]byte
-	if _, err := getOption(fd, unix.IPPROTO_TCP, unix.TCP_INFO, info[:]); err != nil {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
 		return os.NewSyscallError("getsockopt", err)
 	}
-	const closed, listens = 7, 10 // TCP_CLOSE, TCP_LISTEN
-	const unacked, sacked = 24, 28
-	switch info[0] {
-	case closed:
-	case listens:
+	switch info.State {
+	case unix.BPF_TCP_CLOSE:
+	case unix.BPF_TCP_LISTEN:
 		s.Listens = true
-		if waiting := binary.NativeEndian.Uint32(info[unacked:]); waiting > 0 {
-			return p.refuseSocket(number, fmt.Sprintf("that listens, with %d connections to accept", waiting), true)
+		if info.Unacked > 0 {
+			return p.refuseSocket(number, true, "that listens, with %d connections to accept", info.Unacked)
 		}
-		s.Backlog = int(binary.NativeEndian.Uint32(info[sacked:]))
+		s.Backlog = int(info.Sacked)
 	default:
-		return p.refuseSocket(number, "of an established TCP connection", false)
+		return p.refuseSocket(number, false, "of an established TCP connection")
 	}
 	s.Remote = nil
 	return nil
@@ -232,7 +230,7 @@ func (p *Tracee) checkMulticast(number int) error {
 			return err
 		}
 		if joined(string(text)) {
-			return p.refuseSocket(number, "of UDP while some socket is a member of a multicast group", false)
+			return p.refuseSocket(number, false, "of UDP while some socket is a member of a multicast group")
 		}
 	}
 	return nil
@@ -247,16 +245,15 @@ func (p *Tracee) readUnix(k *SharedObjects, s *SocketState, fd, number int) (err
 	}
 	known, ok := k.unix[s.Inode]
 	if !ok {
-		return p.refuseSocket(number, "that is not of the cell's own network", false)
+		return p.refuseSocket(number, false, "that is not of the cell's own network")
 	}
 	if err := p.readSocketFile(s, known, number); err != nil {
 		return err
 	}
-	const listens = 10 // TCP_LISTEN
-	s.Listens, s.Shut = known.state == listens, known.shut
+	s.Listens, s.Shut = known.state == unix.BPF_TCP_LISTEN, known.shut
 	if s.Listens {
 		if s.Backlog = known.backlog; known.waiting > 0 {
-			return p.refuseSocket(number, fmt.Sprintf("that listens, with %d connections to accept", known.waiting), true)
+			return p.refuseSocket(number, true, "that listens, with %d connections to accept", known.waiting)
 		}
 		return nil
 	}
@@ -264,13 +261,13 @@ func (p *Tracee) readUnix(k *SharedObjects, s *SocketState, fd, number int) (err
 	s.Peer = known.peer
 	s.Orphan = known.hasPeer && known.peer == 0
 	if s.Orphan && s.Type != unix.SOCK_DGRAM && s.Shut != both {
-		return p.refuseSocket(number, "whose connection was not accepted yet", true)
+		return p.refuseSocket(number, true, "whose connection was not accepted yet")
 	}
 	if s.Queue, err = p.peekSocket(s, fd, number); err != nil {
 		return err
 	}
 	if len(s.Queue) > 0 && !known.hasPeer {
-		return p.refuseSocket(number, "with messages of several senders that were not received yet", true)
+		return p.refuseSocket(number, true, "with messages of several senders that were not received yet")
 	}
 	return nil
 }
@@ -296,7 +293,7 @@ func (p *Tracee) readSocketFile(s *SocketState, known unixSocket, number int) er
 	}
 	entry, err := root.Entry(name)
 	if err != nil {
-		return p.refuseSocket(number, fmt.Sprintf("that was bound to %s, which is no longer there", s.Path()), false)
+		return p.refuseSocket(number, false, "that was bound to %s, which is no longer there", s.Path())
 	}
 	defer entry.Close()
 	var stat unix.Stat_t
@@ -304,7 +301,7 @@ func (p *Tracee) readSocketFile(s *SocketState, known unixSocket, number int) er
 		return os.NewSyscallError("fstat", err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK || uint32(stat.Ino) != uint32(known.file.inode) {
-		return p.refuseSocket(number, fmt.Sprintf("that was bound to %s, which is another file now", s.Path()), false)
+		return p.refuseSocket(number, false, "that was bound to %s, which is another file now", s.Path())
 	}
 	s.Mode = stat.Mode & 0o7777
 	return nil
@@ -339,21 +336,21 @@ func (p *Tracee) peekSocket(s *SocketState, fd, number int) (queue [][]byte, err
 		}
 		if oob > 0 || flags&unix.MSG_CTRUNC != 0 {
 			closeRights(control[:oob])
-			return nil, p.refuseSocket(number, "with descriptors or credentials on their way through it", true)
+			return nil, p.refuseSocket(number, true, "with descriptors or credentials on their way through it")
 		}
 		if n == 0 {
 			if s.Shut&1 != 0 {
 				break
 			}
-			return nil, p.refuseSocket(number, "with empty messages that were not received yet", true)
+			return nil, p.refuseSocket(number, true, "with empty messages that were not received yet")
 		}
 		if total += n; total > maxQueue || flags&unix.MSG_TRUNC != 0 {
-			return nil, p.refuseSocket(number, "with too much that was not received yet", true)
+			return nil, p.refuseSocket(number, true, "with too much that was not received yet")
 		}
 		queue = append(queue, append([]byte(nil), buf[:n]...))
 	}
 	if waiting, err := unix.IoctlGetInt(fd, unix.SIOCINQ); s.Type == unix.SOCK_STREAM && (err != nil || waiting != total) {
-		return nil, p.refuseSocket(number, "of which not everything can be read", true)
+		return nil, p.refuseSocket(number, true, "of which not everything can be read")
 	}
 	return queue, nil
 }

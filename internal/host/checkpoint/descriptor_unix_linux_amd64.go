@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +24,6 @@ type unixSocket struct {
 
 // Requests and attributes of unix_diag.
 const (
-	diagByFamily  = 20 // SOCK_DIAG_BY_FAMILY
-	diagFamily    = 4  // NETLINK_SOCK_DIAG
 	diagShow      = 0x2 | 0x4 | 0x10
 	diagVFS       = 1
 	diagPeer      = 2
@@ -44,7 +43,7 @@ func unixSockets(pid int) (map[uint64]unixSocket, error) {
 	const headerSize = 16
 	request := make([]byte, headerSize, headerSize+24)
 	binary.NativeEndian.PutUint32(request, headerSize+24)
-	binary.NativeEndian.PutUint16(request[4:], diagByFamily)
+	binary.NativeEndian.PutUint16(request[4:], unix.SOCK_DIAG_BY_FAMILY)
 	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	request = append(request, unix.AF_UNIX, 0, 0, 0)
 	for _, word := range []uint32{^uint32(0), 0, diagShow, 0, 0} { // states, inode, show, cookie
@@ -82,7 +81,7 @@ func diagSocket(pid int) (fd int, err error) {
 			err = os.NewSyscallError("setns", err)
 			return
 		}
-		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, diagFamily)
+		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 		err = os.NewSyscallError("socket", err)
 	}()
 	<-done
@@ -92,29 +91,26 @@ func diagSocket(pid int) (fd int, err error) {
 // parseUnixSockets reads messages of the kernel, and says whether the last one is
 // among them.
 func parseUnixSockets(data []byte, found map[uint64]unixSocket) (done bool, err error) {
-	const headerSize = 16
 	bad := errors.New("checkpoint: an answer about sockets cannot be read")
-	for len(data) >= headerSize {
-		size := int(binary.NativeEndian.Uint32(data))
-		if size < headerSize || size > len(data) {
-			return false, bad
-		}
-		body := data[headerSize:size]
-		switch binary.NativeEndian.Uint16(data[4:]) {
+	messages, err := syscall.ParseNetlinkMessage(data)
+	if err != nil {
+		return false, errors.Join(bad, err)
+	}
+	for _, m := range messages {
+		switch m.Header.Type {
 		case unix.NLMSG_DONE:
 			return true, nil
 		case unix.NLMSG_ERROR:
-			if len(body) < 4 {
+			if len(m.Data) < 4 {
 				return false, bad
 			}
-			return false, fmt.Errorf("checkpoint: ask about sockets: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
-		case diagByFamily:
-			if len(body) < diagHead || len(found) == maxUnixSocket {
+			return false, fmt.Errorf("checkpoint: ask about sockets: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data))))
+		case unix.SOCK_DIAG_BY_FAMILY:
+			if len(m.Data) < diagHead || len(found) == maxUnixSocket {
 				return false, bad
 			}
-			found[uint64(binary.NativeEndian.Uint32(body[4:]))] = parseUnixSocket(body)
+			found[uint64(binary.NativeEndian.Uint32(m.Data[4:]))] = parseUnixSocket(m.Data)
 		}
-		data = data[min((size+3)&^3, len(data)):]
 	}
 	return false, nil
 }

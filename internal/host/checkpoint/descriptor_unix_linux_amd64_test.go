@@ -46,7 +46,7 @@ func TestUnixSocketsOfOurOwn(t *testing.T) {
 
 func FuzzParseUnixSockets(f *testing.F) {
 	message := binary.NativeEndian.AppendUint32(nil, 40)
-	message = binary.NativeEndian.AppendUint16(message, diagByFamily)
+	message = binary.NativeEndian.AppendUint16(message, unix.SOCK_DIAG_BY_FAMILY)
 	message = append(message, make([]byte, 10)...)
 	message = append(message, 1, 1, 1, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, diagPeer, 0, 9, 0, 0, 0)
 	f.Add(message)

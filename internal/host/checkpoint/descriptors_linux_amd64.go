@@ -26,7 +26,7 @@ func (p *Tracee) Descriptors(k *SharedObjects) ([]Descriptor, error) {
 		return nil, err
 	}
 	if len(entries) > maxDescriptors {
-		return nil, refuse(p.NSPid, p.Name, fmt.Sprintf("has %d descriptors open", len(entries)), false)
+		return nil, p.refuse(false, "has %d descriptors open", len(entries))
 	}
 	var list []Descriptor
 	for _, entry := range entries {
@@ -91,11 +91,11 @@ func (p *Tracee) borrow(number int) (fd int, err error) {
 func (p *Tracee) readObject(k *SharedObjects, d *Descriptor) (err error) {
 	for _, l := range d.Locks {
 		if !slices.Contains([]string{lockFile, lockOpen, lockProcess}, l.Owner) {
-			return refuse(p.NSPid, p.Name, fmt.Sprintf("holds a lease by descriptor %d (%s)", d.Number, l.Owner), false)
+			return p.refuse(false, "holds a lease by descriptor %d (%s)", d.Number, l.Owner)
 		}
 	}
 	if d.Flags&unix.O_ASYNC != 0 {
-		return refuse(p.NSPid, p.Name, fmt.Sprintf("has signals sent for descriptor %d (O_ASYNC)", d.Number), false)
+		return p.refuse(false, "has signals sent for descriptor %d (O_ASYNC)", d.Number)
 	}
 	switch d.Kind {
 	case File:
@@ -142,11 +142,11 @@ func (p *Tracee) readFile(d *Descriptor) error {
 	}
 	switch kind := stat.Mode & unix.S_IFMT; {
 	case fs.Type == messageQueues:
-		return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on a message queue (mq_open)", d.Number), false)
+		return p.refuse(false, "has descriptor %d open on a message queue (mq_open)", d.Number)
 	case fs.Type == unix.PROC_SUPER_MAGIC && aboutProcess(d.Target):
-		return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on %s, which tells of a process", d.Number, d.Target), false)
+		return p.refuse(false, "has descriptor %d open on %s, which tells of a process", d.Number, d.Target)
 	case kind == unix.S_IFIFO:
-		return refuse(p.NSPid, p.Name, fmt.Sprintf("has descriptor %d open on a named pipe, %s", d.Number, d.Target), false)
+		return p.refuse(false, "has descriptor %d open on a named pipe, %s", d.Number, d.Target)
 	case kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK && d.Flags&unix.O_PATH == 0,
 		slices.Contains(kernelFiles, fs.Type):
 		d.Kind = Virtual
@@ -272,7 +272,7 @@ func (p *Tracee) Place() (place Place, err error) {
 	}
 	// The real, effective and saved ones, and that for files.
 	if len(slices.Compact(uids)) != 1 || len(slices.Compact(gids)) != 1 {
-		return place, refuse(p.NSPid, p.Name, "has several user or group ids at once", false)
+		return place, p.refuse(false, "has several user or group ids at once")
 	}
 	place.UID, place.GID = uids[0], gids[0]
 	if place.Groups, err = p.status.ids("Groups"); err != nil {

@@ -21,9 +21,10 @@ func contentName(place int) string { return fmt.Sprintf("content-%d", place) }
 
 // Encode writes the checkpoint: the image, and files. The cell may have gone on, or be
 // gone; stamps are of the files that its processes had in their memory then. zygote
-// is the number of the process that has the pages of one that has none in a file. ids
+// is the number of the process that has the pages of the one at a place which has none
+// in a file. ids
 // are the cell's. Errors: Conflict for what cannot be kept.
-func (c *Checkpoint) Encode(create Files, ids confine.Identity, stamps map[string]Stamp, zygote func(*Process) int) (*Image, error) {
+func (c *Checkpoint) Encode(create Files, ids confine.Identity, stamps map[string]Stamp, zygote func(place int) int) (*Image, error) {
 	machine, err := ThisMachine()
 	if err != nil {
 		return nil, err
@@ -34,11 +35,11 @@ func (c *Checkpoint) Encode(create Files, ids confine.Identity, stamps map[strin
 		if err := image.add(p, places[p.Parent], ids, stamps); err != nil {
 			return nil, err
 		}
-		if err := writeTo(create, pagesName(i), func(f *os.File) error { return p.writePages(f, zygote) }); err != nil {
+		if err := writeTo(create, pagesName(i), func(f *os.File) error { return p.writePages(f, i, zygote) }); err != nil {
 			return nil, err
 		}
 	}
-	for i, content := range image.contents {
+	for i, content := range image.Contents {
 		if err := writeTo(create, contentName(i), content.write); err != nil {
 			return nil, err
 		}
@@ -55,9 +56,9 @@ func writeTo(create Files, name string, write func(*os.File) error) error {
 }
 
 // writePages writes the process's own pages, one after another.
-func (p *Process) writePages(to *os.File, zygote func(*Process) int) error {
+func (p *Process) writePages(to *os.File, place int, zygote func(place int) int) error {
 	if p.Pages == nil {
-		return p.State.WriteMemory(to, zygote(p))
+		return p.State.writeMemory(to, zygote(place))
 	}
 	info, err := p.Pages.Stat()
 	if err == nil {
@@ -97,34 +98,26 @@ func (im *Image) contentIndex(c *Content) *int {
 	if c == nil {
 		return nil
 	}
-	at := slices.Index(im.contents, c)
+	at := slices.Index(im.Contents, c)
 	if at < 0 {
-		at = len(im.contents)
-		im.contents = append(im.contents, c)
-		im.Contents = append(im.Contents, contentImage{c.Memory, text(c.Name), text(c.Dir), c.size, c.mode, c.seals, pairs(c.data)})
+		at = len(im.Contents)
+		im.Contents = append(im.Contents, c)
 	}
 	return &at
 }
 
 // write writes the content without its holes.
 func (c *Content) write(to *os.File) error {
-	for _, r := range c.data {
-		if _, err := io.CopyN(to, io.NewSectionReader(c.file, int64(r.start), int64(r.size())), int64(r.size())); err != nil {
+	for _, r := range c.Data {
+		if _, err := io.CopyN(to, io.NewSectionReader(c.file, int64(r.Start), int64(r.size())), int64(r.size())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func pairs(list []run) (out [][2]uint64) {
-	for _, r := range list {
-		out = append(out, [2]uint64{r.start, r.end})
-	}
-	return out
-}
-
 func (s *State) encode() stateImage {
-	out := stateImage{NSPid: s.NSPid, Name: text(s.Name), SyscallAt: s.syscallAt, Own: pairs(s.own), attributes: s.attributes}
+	out := stateImage{NSPid: s.NSPid, Name: text(s.Name), SyscallAt: s.syscallAt, Own: s.own, attributes: s.attributes}
 	for _, a := range s.vmas {
 		if a.Name != "[vsyscall]" { // every process has it, and nobody can move it
 			out.VMAs = append(out.VMAs, vmaImage{a.Start, a.End, uint8(protection(a)), a.Offset, a.Inode, text(a.Name), a.flags})
@@ -153,15 +146,15 @@ func (p Place) credentials(ids confine.Identity) (who confine.Credentials) {
 	return who
 }
 
-// WriteMemory writes the process's own pages, one after another, from its zygote.
-func (s *State) WriteMemory(to io.Writer, pid int) error {
+// writeMemory writes the process's own pages, one after another, from its zygote.
+func (s *State) writeMemory(to io.Writer, pid int) error {
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
 		return err
 	}
 	defer memory.Close()
 	for _, r := range s.own {
-		if _, err := io.CopyN(to, io.NewSectionReader(memory, int64(r.start), int64(r.size())), int64(r.size())); err != nil {
+		if _, err := io.CopyN(to, io.NewSectionReader(memory, int64(r.Start), int64(r.size())), int64(r.size())); err != nil {
 			return errors.Join(errShort, err)
 		}
 	}

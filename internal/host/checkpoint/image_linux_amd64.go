@@ -5,11 +5,10 @@ package checkpoint
 type Image struct {
 	Machine   Machine        `json:"machine"`
 	Processes []processImage `json:"processes"`
-	Contents  []contentImage `json:"contents,omitempty"`
+	Contents  []*Content     `json:"contents,omitempty"`
 	Files     []fileImage    `json:"files,omitempty"`
 
-	contents []*Content // those that Contents tell of
-	stamped  map[string]bool
+	stamped map[string]bool
 }
 
 type processImage struct {
@@ -29,7 +28,7 @@ type stateImage struct {
 	Name      text          `json:"name"`
 	SyscallAt uint64        `json:"syscall_at"`
 	VMAs      []vmaImage    `json:"vmas"`
-	Own       [][2]uint64   `json:"own"`
+	Own       []run         `json:"own"`
 	Threads   []threadState `json:"threads"`
 	attributes
 }
@@ -68,14 +67,4 @@ type mappingImage struct {
 	SharedMapping
 	Path    text
 	Content *int `json:",omitempty"`
-}
-
-type contentImage struct {
-	Memory bool        `json:"memory"`
-	Name   text        `json:"name,omitempty"`
-	Dir    text        `json:"dir,omitempty"`
-	Size   int64       `json:"size"`
-	Mode   uint32      `json:"mode"`
-	Seals  int         `json:"seals,omitempty"`
-	Data   [][2]uint64 `json:"data,omitempty"`
 }

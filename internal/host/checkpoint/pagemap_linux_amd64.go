@@ -26,8 +26,8 @@ const (
 func eachEntry(pagemap *os.File, within run, give func(page run, bits uint64)) error {
 	const chunk = 64 << 10
 	buf := make([]byte, min(within.size()/pageSize*entrySize, chunk))
-	for at := within.start; at < within.end; {
-		want := min((within.end-at)/pageSize*entrySize, chunk)
+	for at := within.Start; at < within.End; {
+		want := min((within.End-at)/pageSize*entrySize, chunk)
 		n, err := pagemap.ReadAt(buf[:want], int64(at/pageSize*entrySize))
 		if n < entrySize {
 			if err == nil || err == io.EOF {

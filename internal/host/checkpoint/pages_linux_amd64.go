@@ -118,7 +118,7 @@ func (p *foundPages) scanAgain(f *os.File, private, own, untracked []run) error 
 	if len(private) == 0 {
 		return nil
 	}
-	within := run{private[0].start, private[len(private)-1].end}
+	within := run{private[0].Start, private[len(private)-1].End}
 	written, err := runsIn(f, query{excluded: pageZero, wanted: pageWritten, anyOf: pageThere}, within)
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func (p *foundPages) scanAgain(f *os.File, private, own, untracked []run) error 
 func near(list []run) (joined []run) {
 	const few = 8 * pageSize
 	for _, r := range list {
-		if last := len(joined) - 1; last >= 0 && r.start-joined[last].end <= few {
-			joined[last].end = r.end
+		if last := len(joined) - 1; last >= 0 && r.Start-joined[last].End <= few {
+			joined[last].End = r.End
 		} else {
 			joined = append(joined, r)
 		}
@@ -179,7 +179,7 @@ func runsIn(f *os.File, q query, within run) (list []run, err error) {
 func (q query) scan(f *os.File, within run, found func(scanned)) error {
 	room := scanRoom.Get().(*[256]scanned)
 	defer scanRoom.Put(room)
-	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), flags: q.flags, start: within.start, end: within.end,
+	args := scanArgs{size: uint64(unsafe.Sizeof(scanArgs{})), flags: q.flags, start: within.Start, end: within.End,
 		vec: uint64(uintptr(unsafe.Pointer(&room[0]))), vecLen: uint64(len(room)),
 		inverted: q.excluded, mask: q.excluded | q.wanted, anyOf: q.anyOf, report: q.report}
 	for args.start < args.end {
@@ -231,13 +231,4 @@ func stretches(areas []VMA) (list []stretch) {
 		list = append(list, stretch{run{at, userEnd}, false})
 	}
 	return list
-}
-
-// extend adds a run to a list, as part of the last if it follows that one.
-func extend(list []run, r run) []run {
-	if last := len(list) - 1; last >= 0 && list[last].end == r.start {
-		list[last].end = r.end
-		return list
-	}
-	return append(list, r)
 }

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -79,13 +78,6 @@ func (r *FileRestorer) CloseGiven() {
 	r.given = nil
 }
 
-// CloseOutside closes the ends of streams that nobody wants.
-func (r *FileRestorer) CloseOutside() {
-	for _, f := range r.Outside {
-		f.Close()
-	}
-}
-
 // Spec makes everything that a process, and those that it had started, are given.
 func (r *FileRestorer) Spec(p *Process) (s *RestoreSpec, err error) {
 	if err := r.check(p); err != nil {
@@ -129,13 +121,13 @@ func (r *FileRestorer) give(f *os.File) *os.File {
 // check refuses a process of which something could not be made.
 func (r *FileRestorer) check(p *Process) error {
 	if strings.HasSuffix(p.Place.Dir, removedMark) {
-		return p.Refuse("is in a directory that was removed")
+		return p.refuse("is in a directory that was removed")
 	}
 	if p.Place.Root != "/" {
-		return p.Refuse("has changed its root to " + p.Place.Root)
+		return p.refuse("has changed its root to %s", p.Place.Root)
 	}
 	if p.Parent != nil && !sameUser(p.Parent.Place, p.Place) {
-		return p.Refuse("is another user than the process that started it")
+		return p.refuse("is another user than the process that started it")
 	}
 	for _, d := range p.Descriptors {
 		if err := r.checkDescriptor(p, d); err != nil {
@@ -154,11 +146,11 @@ func (r *FileRestorer) checkDescriptor(p *Process, d Descriptor) error {
 	case d.terminal():
 		number, err := terminalOf(p, d)
 		if err == nil && r.terminal(number) == nil {
-			err = p.Refuse(fmt.Sprintf("has descriptor %d open on %s, whose other end is in the cell", d.Number, d.Target))
+			err = p.refuse("has descriptor %d open on %s, whose other end is in the cell", d.Number, d.Target)
 		}
 		return err
 	case d.Kind == Other:
-		return p.Refuse(fmt.Sprintf("has descriptor %d open on %s", d.Number, d.Target))
+		return p.refuse("has descriptor %d open on %s", d.Number, d.Target)
 	}
 	return nil
 }
@@ -177,7 +169,7 @@ func (r *FileRestorer) mappingFiles(p *Process) (list []*os.File, err error) {
 			f, err = r.openPath(m.Path, flags)
 		}
 		if err != nil {
-			return nil, p.Refuse(fmt.Sprintf("shares memory of %s at %x, which cannot be opened again: %v", m.Path, m.Start, err))
+			return nil, p.refuse("shares memory of %s at %x, which cannot be opened again: %v", m.Path, m.Start, err)
 		}
 		list = append(list, r.give(f))
 	}
@@ -195,7 +187,7 @@ func (r *FileRestorer) file(p *Process, d Descriptor) (*os.File, error) {
 	}
 	r.open[d.Object] = r.give(f)
 	if err := d.takeLocks(f); err != nil {
-		return nil, p.Refuse(fmt.Sprintf("holds a lock on %s by descriptor %d that cannot be taken again: %v", d.Target, d.Number, err))
+		return nil, p.refuse("holds a lock on %s by descriptor %d that cannot be taken again: %v", d.Target, d.Number, err)
 	}
 	return f, d.setNonblock(f)
 }
@@ -236,7 +228,7 @@ func seek(f *os.File, position int64) error {
 func (r *FileRestorer) newPlainFile(p *Process, d Descriptor) (*os.File, error) {
 	f, err := r.openPath(d.Target, d.Flags)
 	if err != nil {
-		return nil, p.Refuse(fmt.Sprintf("has descriptor %d open on %s, which cannot be opened again: %v", d.Number, d.Target, err))
+		return nil, p.refuse("has descriptor %d open on %s, which cannot be opened again: %v", d.Number, d.Target, err)
 	}
 	if err := seek(f, d.Position); err != nil {
 		return nil, errors.Join(err, f.Close())

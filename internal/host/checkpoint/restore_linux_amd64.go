@@ -29,6 +29,9 @@ type RestoreSpec struct {
 	Terminal, Foreground int
 	// Children are for those of the process, in its order.
 	Children []*RestoreSpec
+
+	fds   []int        // what it is sent
+	check func() error // whether its memory is there, once the steps are made
 }
 
 // Walker is the process that walks the script of a restore, by the time that it is
@@ -55,39 +58,12 @@ type Restore struct {
 	walker Walker
 	steps  confine.Steps
 	cell   *confine.Cell
-	first  *restoring
+	first  *RestoreSpec
 }
 
-// restoring is one process of a Restore.
-type restoring struct {
-	*Restore
-	*RestoreSpec
-	files    []int // what it is sent
-	children []*restoring
-	check    func() error // whether its memory is there, once the steps are made
-}
-
-// NewRestore begins a restore of the process that was started from outside.
-func NewRestore(walker Walker, steps confine.Steps, cell *confine.Cell, spec *RestoreSpec) (*Restore, error) {
-	r := &Restore{walker: walker, steps: steps, cell: cell}
-	var err error
-	r.first, err = r.process(spec)
-	return r, err
-}
-
-func (r *Restore) process(spec *RestoreSpec) (p *restoring, err error) {
-	p = &restoring{Restore: r, RestoreSpec: spec, check: noop}
-	if err := p.gather(); err != nil {
-		return nil, err
-	}
-	for _, child := range spec.Children {
-		below, err := r.process(child)
-		if err != nil {
-			return nil, err
-		}
-		p.children = append(p.children, below)
-	}
-	return p, nil
+// NewRestore begins a restore of a process that was started from outside.
+func NewRestore(walker Walker, steps confine.Steps, cell *confine.Cell, first *RestoreSpec) (*Restore, error) {
+	return &Restore{walker, steps, cell, first}, first.gather()
 }
 
 // Write appends everything that the walker does once it is in the cell, and sets
@@ -96,16 +72,16 @@ func (r *Restore) Write(ready spawn.Word) error {
 	p, s := r.first, r.steps
 	own := noop
 	if r.walker.Memory != nil {
-		p.restoreAttributes()
+		r.restoreAttributes(p)
 	} else {
-		own = p.restoreMemory
+		own = func() error { return r.restoreMemory(p) }
 	}
 	s.DropButOne(r.cell, p.Who)
 	if !r.walker.Confined {
 		s.Rules(r.cell)
 	}
-	p.takeTerminalEarly()
-	if err := p.restoreTree(own, ready); err != nil {
+	r.takeTerminalEarly(p)
+	if err := r.restoreTree(p, own, ready); err != nil {
 		return err
 	}
 	return s.Err()
@@ -114,22 +90,22 @@ func (r *Restore) Write(ready spawn.Word) error {
 // restoreTree appends the cloning of the process's children, each of which is ready
 // before the next is cloned, then own and what the process itself still has to do,
 // and then the children's own steps.
-func (p *restoring) restoreTree(own func() error, ready spawn.Word) error {
-	s := p.steps
-	clones := make([]spawn.Step, len(p.children))
-	words := make([]spawn.Word, len(p.children))
-	for i, child := range p.children {
+func (r *Restore) restoreTree(p *RestoreSpec, own func() error, ready spawn.Word) error {
+	s := r.steps
+	clones := make([]spawn.Step, len(p.Children))
+	words := make([]spawn.Word, len(p.Children))
+	for i, child := range p.Children {
 		clones[i] = s.Clone(spawn.Clone{Tids: []int{child.Process.NSPid()}, Cgroup: -1, Ended: syscall.SIGCHLD})
 		words[i] = s.Word()
 		s.WaitAny(words[i])
 	}
-	if err := errors.Join(own(), p.restoreRest(ready)); err != nil {
+	if err := errors.Join(own(), r.restoreRest(p, ready)); err != nil {
 		return err
 	}
-	for i, child := range p.children {
+	for i, child := range p.Children {
 		s.Land(clones[i])
-		child.restoreSession()
-		if err := child.restoreTree(child.restoreMemory, words[i]); err != nil {
+		r.restoreSession(child.Process)
+		if err := r.restoreTree(child, func() error { return r.restoreMemory(child) }, words[i]); err != nil {
 			return err
 		}
 	}
@@ -138,26 +114,26 @@ func (p *restoring) restoreTree(own func() error, ready spawn.Word) error {
 
 // restoreMemory appends the taking of the process's memory from its Pages, in place
 // of that which the process was cloned with.
-func (p *restoring) restoreMemory() (err error) {
-	s := p.steps
-	s.Receive(p.walker.Socket, 1, receiveFlags)
-	if p.check, err = p.Process.State.restorePages(p.walker.Script, p.walker.Memory, p.walker.PID); err != nil {
+func (r *Restore) restoreMemory(p *RestoreSpec) (err error) {
+	s := r.steps
+	s.Receive(r.walker.Socket, 1, receiveFlags)
+	if p.check, err = p.Process.State.restorePages(r.walker.Script, r.walker.Memory, r.walker.PID); err != nil {
 		return err
 	}
 	s.Call(unix.SYS_CLOSE_RANGE, firstReceived, lastDescriptor, 0)
-	p.restoreAttributes()
+	r.restoreAttributes(p)
 	return nil
 }
 
-func (p *restoring) restoreAttributes() {
-	p.steps.Call(unix.SYS_CHDIR, p.steps.String(p.Process.Place.Dir))
-	p.Process.State.RestoreProcess(p.steps.Script)
+func (r *Restore) restoreAttributes(p *RestoreSpec) {
+	r.steps.Call(unix.SYS_CHDIR, r.steps.String(p.Process.Place.Dir))
+	p.Process.State.RestoreProcess(r.steps.Script)
 }
 
 // restoreSession appends the change to the session and process group that the
 // process was in.
-func (p *restoring) restoreSession() {
-	s, of, place := p.steps, p.Process, p.Process.Place
+func (r *Restore) restoreSession(of *Process) {
+	s, place := r.steps, of.Place
 	switch {
 	case place.Session == of.HostPID:
 		s.Call(unix.SYS_SETSID)
@@ -169,19 +145,19 @@ func (p *restoring) restoreSession() {
 }
 
 // restoreRest appends what every process does last.
-func (p *restoring) restoreRest(ready spawn.Word) error {
-	s, state := p.steps, p.Process.State
-	s.Receive(p.walker.Socket, len(p.files), receiveFlags)
-	p.placeDescriptors()
-	if p.walker.Prefault != nil && p == p.first {
-		p.walker.Prefault.Prefault(s.Script, state)
+func (r *Restore) restoreRest(p *RestoreSpec, ready spawn.Word) error {
+	s, state := r.steps, p.Process.State
+	s.Receive(r.walker.Socket, len(p.fds), receiveFlags)
+	r.placeDescriptors(p)
+	if r.walker.Prefault != nil && p == r.first {
+		r.walker.Prefault.Prefault(s.Script, state)
 	}
 	state.RestoreThreads(s.Script, s.DropLast)
 	state.RestoreTimers(s.Script)
 	state.RestoreLimits(s.Script) // last: it may have more already than it could take now
 	s.DropLast()
 	s.Call(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, state.Dumpable())
-	if !p.walker.Confined {
+	if !r.walker.Confined {
 		if err := s.FilterThreads(); err != nil {
 			return err
 		}
@@ -196,30 +172,32 @@ func (p *restoring) restoreRest(ready spawn.Word) error {
 // until they are released, which is the caller's to do with all that are given,
 // whether or not this fails. It must be called on a thread for tracing.
 func (r *Restore) RestoreRegisters(pid int) (all []*Tracee, err error) {
-	err = r.first.restoreRegisters(pid, &all)
+	err = r.restoreRegisters(r.first, pid, &all)
 	return all, err
 }
 
-func (p *restoring) restoreRegisters(pid int, all *[]*Tracee) error {
-	if len(p.children) > 0 {
+func (r *Restore) restoreRegisters(p *RestoreSpec, pid int, all *[]*Tracee) error {
+	if len(p.Children) > 0 {
 		children, err := Children(pid)
 		if err != nil {
 			return err
 		}
-		if len(children) != len(p.children) {
-			return fmt.Errorf("checkpoint: process %d has %d children, not %d", pid, len(children), len(p.children))
+		if len(children) != len(p.Children) {
+			return fmt.Errorf("checkpoint: process %d has %d children, not %d", pid, len(children), len(p.Children))
 		}
 		// They were cloned one after another, and are listed so.
-		for i, child := range p.children {
-			if err := child.restoreRegisters(children[i], all); err != nil {
+		for i, child := range p.Children {
+			if err := r.restoreRegisters(child, children[i], all); err != nil {
 				return err
 			}
 		}
 	}
-	if err := p.check(); err != nil {
-		return err
+	if p.check != nil {
+		if err := p.check(); err != nil {
+			return err
+		}
 	}
-	t, err := p.Process.State.RestoreRegisters(pid, p.walker.Script)
+	t, err := p.Process.State.RestoreRegisters(pid, r.walker.Script)
 	*all = append(*all, t)
 	return err
 }

@@ -137,11 +137,11 @@ func (b memorySteps) diffMemory(was *State) []transfer {
 	s := b.state
 	same := kept(was.vmas, s.vmas)
 	for _, gone := range minus(runsOf(was.vmas), same) {
-		b.Call(unix.SYS_MUNMAP, uintptr(gone.start), uintptr(gone.size()))
+		b.Call(unix.SYS_MUNMAP, uintptr(gone.Start), uintptr(gone.size()))
 	}
 	for _, r := range minus(both(was.own, same), s.own) {
 		// Pages that the process has given back: they are empty again.
-		b.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_DONTNEED)
+		b.Call(unix.SYS_MADVISE, uintptr(r.Start), uintptr(r.size()), unix.MADV_DONTNEED)
 	}
 	wanted := merged(both(s.written, same), minus(s.own, same))
 	b.registerMembarriers(was)
@@ -229,10 +229,7 @@ func (s *State) Save() (*os.File, error) {
 }
 
 func (s *State) saveTo(file *os.File) error {
-	var total uint64
-	for _, r := range s.own {
-		total += r.size()
-	}
+	total := sizeOf(s.own)
 	if total == 0 {
 		return nil
 	}
@@ -251,7 +248,7 @@ func (s *State) saveTo(file *os.File) error {
 	}
 	for at, list := 0, pieces(s.own, maxTransfer); len(list) > 0 && err == nil; list = list[1:] {
 		size := int(list[0].size())
-		err = s.read(list[0].start, memory[at:at+size])
+		err = s.read(list[0].Start, memory[at:at+size])
 		at += size
 	}
 	s.copied = total
@@ -304,7 +301,7 @@ func (b memorySteps) unmapRest(own []VMA, from, to uint64) {
 			continue
 		}
 		for _, r := range minus([]run{{a.Start, a.End}}, keep) {
-			b.Call(unix.SYS_MUNMAP, uintptr(r.start), uintptr(r.size()))
+			b.Call(unix.SYS_MUNMAP, uintptr(r.Start), uintptr(r.size()))
 		}
 	}
 }
@@ -316,7 +313,7 @@ func (b memorySteps) mapVMAs(plan []plannedVMA) {
 	files := b.files()
 	for _, p := range plan {
 		for _, r := range p.open {
-			b.Call(unix.SYS_MPROTECT, uintptr(r.start), uintptr(r.size()), unix.PROT_READ|unix.PROT_WRITE)
+			b.Call(unix.SYS_MPROTECT, uintptr(r.Start), uintptr(r.size()), unix.PROT_READ|unix.PROT_WRITE)
 		}
 		if len(p.fresh) == 0 {
 			continue
@@ -352,16 +349,16 @@ func (b memorySteps) mapPart(p plannedVMA, r run, file uintptr) {
 		prot = unix.PROT_READ | unix.PROT_WRITE
 	}
 	if p.file() {
-		fd, offset = file, uintptr(p.Offset+r.start-p.Start)
+		fd, offset = file, uintptr(p.Offset+r.Start-p.Start)
 	} else {
 		flags |= unix.MAP_ANONYMOUS
 	}
 	if p.has("gd") {
 		flags |= unix.MAP_GROWSDOWN | unix.MAP_STACK
 	}
-	b.Call(unix.SYS_MMAP, uintptr(r.start), uintptr(r.size()), prot, flags, fd, offset)
+	b.Call(unix.SYS_MMAP, uintptr(r.Start), uintptr(r.size()), prot, flags, fd, offset)
 	if p.has("hg") {
-		b.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_HUGEPAGE).MayFail()
+		b.Call(unix.SYS_MADVISE, uintptr(r.Start), uintptr(r.size()), unix.MADV_HUGEPAGE).MayFail()
 	}
 }
 
@@ -400,7 +397,7 @@ func (b memorySteps) copy(wanted []run) []transfer {
 		ranges, mem := b.Bytes(16 * n)
 		var bytes uint64
 		for i, r := range wanted[:n] {
-			binary.NativeEndian.PutUint64(mem[16*i:], r.start)
+			binary.NativeEndian.PutUint64(mem[16*i:], r.Start)
 			binary.NativeEndian.PutUint64(mem[16*i+8:], r.size())
 			bytes += r.size()
 		}
@@ -427,8 +424,8 @@ const maxTransfer = 1 << 30
 func pieces(list []run, most uint64) (small []run) {
 	for _, r := range list {
 		for r.size() > most {
-			small = append(small, run{r.start, r.start + most})
-			r.start += most
+			small = append(small, run{r.Start, r.Start + most})
+			r.Start += most
 		}
 		small = append(small, r)
 	}
@@ -451,10 +448,7 @@ func checkCopied(list []transfer) error {
 // SetMM appends what the kernel keeps besides: where heap, arguments and
 // environment are and, unless file is negative, which program it is.
 func (s *State) SetMM(script *spawn.Script, file int) {
-	const (
-		mapSize = 104
-		setMap  = 14 // PR_SET_MM_MAP
-	)
+	const mapSize = 104 // of struct prctl_mm_map
 	b := memorySteps{Script: script, state: s}
 	s.Layout[5] = s.Brk
 	vector := b.bytes(s.Auxv)
@@ -465,7 +459,7 @@ func (s *State) SetMM(script *spawn.Script, file int) {
 	binary.NativeEndian.PutUint64(mem[88:], uint64(vector))
 	binary.NativeEndian.PutUint32(mem[96:], uint32(len(s.Auxv)))
 	binary.NativeEndian.PutUint32(mem[100:], uint32(int32(file)))
-	step := b.Call(unix.SYS_PRCTL, unix.PR_SET_MM, setMap, address, mapSize, 0)
+	step := b.Call(unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, address, mapSize, 0)
 	if file >= 0 {
 		// The kernel shows no program that somebody is writing to. All the rest
 		// was set before.

@@ -97,7 +97,7 @@ func (o *objects) addDescriptor(p *Process, d Descriptor, hostNetwork bool) erro
 		return o.addContent(p, d.Content)
 	case d.Socket != nil:
 		if hostNetwork && d.Socket.Bound() {
-			return p.Refuse(fmt.Sprintf("has descriptor %d open on a socket with an address of the host's network", d.Number))
+			return p.refuse("has descriptor %d open on a socket with an address of the host's network", d.Number)
 		}
 		o.sockets = append(o.sockets, d.Socket)
 	case d.Kind == Virtual && !d.terminal():
@@ -123,7 +123,7 @@ func (o *objects) inNameOf(p *Process) error {
 		o.by = p
 	}
 	if !sameUser(o.by.Place, p.Place) {
-		return p.Refuse("has sockets or memory to share, and another user than the cell's other processes")
+		return p.refuse("has sockets or memory to share, and another user than the cell's other processes")
 	}
 	return nil
 }
@@ -142,13 +142,13 @@ func (o *objects) socket(inode uint64) *SocketState {
 func (o *objects) checkPeers() error {
 	for _, s := range o.sockets {
 		if s.Peer != 0 && o.socket(s.Peer) == nil {
-			return o.by.Refuse("has a unix socket whose other end no process of the cell has open")
+			return o.by.refuse("has a unix socket whose other end no process of the cell has open")
 		}
 	}
 	return nil
 }
 
-// size is how many steps and bytes of a script write takes at most.
+// Size is how many steps and bytes of a script write takes at most.
 func (o *objects) size() (steps, bytes int) {
 	const perSocket = 64
 	for _, c := range o.contents {
@@ -194,8 +194,7 @@ func (o *objects) at(made int) uintptr { return uintptr(o.first + made) }
 
 // runHelper has everything made.
 func (r *FileRestorer) runHelper(o *objects) error {
-	who := o.by.Place.credentials(r.cell.Identity())
-	helper := confine.Helper{UID: who.UID, GID: who.GID, Groups: who.Groups, Dir: o.by.Place.Dir, Group: r.group}
+	helper := confine.Helper{Who: o.by.Place.credentials(r.cell.Identity()), Dir: o.by.Place.Dir, Group: r.group}
 	for _, c := range o.contents {
 		helper.Inputs = append(helper.Inputs, c.file)
 	}

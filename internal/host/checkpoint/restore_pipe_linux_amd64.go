@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"fmt"
 	"os"
 	"slices"
 
@@ -93,7 +92,7 @@ func (p *pipe) fill(of *Process, d Descriptor) error {
 	}
 	n, err := writeNow(to, d.Unread)
 	if err == nil && n < len(d.Unread) {
-		err = of.Refuse(fmt.Sprintf("has a pipe that holds more than fits a new one (%d of %d bytes)", n, len(d.Unread)))
+		err = of.refuse("has a pipe that holds more than fits a new one (%d of %d bytes)", n, len(d.Unread))
 	}
 	return err
 }

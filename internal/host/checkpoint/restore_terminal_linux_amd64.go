@@ -53,7 +53,7 @@ func terminalOf(p *Process, d Descriptor) (int, error) {
 	}
 	number := p.Place.Terminal & 0xff // for there are fewer terminals
 	if terminalDevice(number) != p.Place.Terminal {
-		return 0, p.Refuse(fmt.Sprintf("has descriptor %d open on a terminal that it no longer has", d.Number))
+		return 0, p.refuse("has descriptor %d open on a terminal that it no longer has", d.Number)
 	}
 	return number, nil
 }

@@ -1,27 +1,30 @@
 package checkpoint
 
 // run is a range of addresses. Lists of runs are in order and do not overlap.
-type run struct{ start, end uint64 }
+type run struct {
+	Start uint64 `json:"start"`
+	End   uint64 `json:"end"`
+}
 
-func (r run) size() uint64 { return r.end - r.start }
+func (r run) size() uint64 { return r.End - r.Start }
 
 // minus gives what of the one list the other does not cover.
 func minus(list, less []run) []run {
 	var rest []run
 	for _, r := range list {
-		for len(less) > 0 && less[0].end <= r.start {
+		for len(less) > 0 && less[0].End <= r.Start {
 			less = less[1:]
 		}
 		for _, l := range less {
-			if l.start >= r.end {
+			if l.Start >= r.End {
 				break
 			}
-			if r.start < l.start {
-				rest = append(rest, run{r.start, l.start})
+			if r.Start < l.Start {
+				rest = append(rest, run{r.Start, l.Start})
 			}
-			r.start = max(r.start, min(l.end, r.end))
+			r.Start = max(r.Start, min(l.End, r.End))
 		}
-		if r.start < r.end {
+		if r.Start < r.End {
 			rest = append(rest, r)
 		}
 	}
@@ -29,42 +32,33 @@ func minus(list, less []run) []run {
 }
 
 // both gives what the two lists have in common.
-func both(a, b []run) []run {
-	var common []run
+func both(a, b []run) (common []run) {
+	c := cursor{b}
 	for _, r := range a {
-		for len(b) > 0 && b[0].end <= r.start {
-			b = b[1:]
-		}
-		for _, l := range b {
-			if l.start >= r.end {
-				break
-			}
-			common = append(common, run{max(r.start, l.start), min(r.end, l.end)})
-		}
+		common = append(common, c.within(r)...)
 	}
 	return common
 }
 
 // merged puts two lists that do not overlap together.
-func merged(a, b []run) []run {
-	var list []run
-	add := func(r run) {
-		if last := len(list) - 1; last >= 0 && list[last].end == r.start {
-			list[last].end = r.end
-			return
-		}
-		list = append(list, r)
-	}
+func merged(a, b []run) (list []run) {
 	for len(a) > 0 || len(b) > 0 {
-		if len(b) == 0 || len(a) > 0 && a[0].start < b[0].start {
-			add(a[0])
-			a = a[1:]
+		if len(b) == 0 || len(a) > 0 && a[0].Start < b[0].Start {
+			list, a = extend(list, a[0]), a[1:]
 		} else {
-			add(b[0])
-			b = b[1:]
+			list, b = extend(list, b[0]), b[1:]
 		}
 	}
 	return list
+}
+
+// extend adds a run to a list, as part of the last if it follows that one.
+func extend(list []run, r run) []run {
+	if last := len(list) - 1; last >= 0 && list[last].End == r.Start {
+		list[last].End = r.End
+		return list
+	}
+	return append(list, r)
 }
 
 // cursor goes through a list once, for ranges that are asked for in order.
@@ -72,14 +66,14 @@ type cursor struct{ rest []run }
 
 // within gives what of the list is in a range.
 func (c *cursor) within(r run) (list []run) {
-	for len(c.rest) > 0 && c.rest[0].end <= r.start {
+	for len(c.rest) > 0 && c.rest[0].End <= r.Start {
 		c.rest = c.rest[1:]
 	}
 	for _, next := range c.rest {
-		if next.start >= r.end {
+		if next.Start >= r.End {
 			break
 		}
-		list = append(list, run{max(r.start, next.start), min(r.end, next.end)})
+		list = append(list, run{max(r.Start, next.Start), min(r.End, next.End)})
 	}
 	return list
 }

@@ -39,7 +39,7 @@ func randomRuns(random *rand.Rand) (list []run) {
 
 func spread(list []run) (set [64]bool) {
 	for _, r := range list {
-		for i := r.start; i < r.end; i++ {
+		for i := r.Start; i < r.End; i++ {
 			set[i] = true
 		}
 	}

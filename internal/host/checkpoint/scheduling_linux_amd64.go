@@ -22,12 +22,8 @@ const maxProcessors = 8192
 
 // Numbers that golang.org/x/sys/unix does not name.
 const (
-	ioProcess      = 1 // IOPRIO_WHO_PROCESS
-	ordinaryPolicy = 0 // SCHED_OTHER
-	batchPolicy    = 3
-	idlePolicy     = 5
-	resetOnFork    = 0x40000000
-	niceOffset     = 20 // getpriority counts from here, downwards
+	ioProcess  = 1  // IOPRIO_WHO_PROCESS
+	niceOffset = 20 // getpriority counts from here, downwards
 )
 
 func (t *thread) readScheduling() (err error) {
@@ -65,8 +61,8 @@ func (s *State) readScheduling() error {
 		if err := t.readScheduling(); err != nil {
 			return err
 		}
-		switch t.Policy &^ resetOnFork {
-		case ordinaryPolicy, batchPolicy, idlePolicy:
+		switch t.Policy &^ unix.SCHED_RESET_ON_FORK {
+		case unix.SCHED_NORMAL, unix.SCHED_BATCH, unix.SCHED_IDLE:
 		default:
 			return s.refuse(false, "has a thread of the real-time policy %d", t.Policy)
 		}
@@ -77,7 +73,7 @@ func (s *State) readScheduling() error {
 // scheduling appends what a thread sets of it. Processors that the new cell does
 // not have are left out by the kernel; if none are left, all are.
 func (b memorySteps) scheduling(t *thread) {
-	if t.Policy != ordinaryPolicy {
+	if t.Policy != unix.SCHED_NORMAL {
 		b.Call(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(t.Policy), b.Int64(0))
 	}
 	if t.Nice != 0 {

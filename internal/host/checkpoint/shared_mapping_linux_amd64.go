@@ -74,7 +74,7 @@ func (s *State) mapping(k *SharedObjects, a VMA) (m SharedMapping, err error) {
 	default:
 		m.Content, err = k.content(s.Tracee, link, name)
 	}
-	if err == nil && m.Writable && m.Content.seals&unix.F_SEAL_FUTURE_WRITE != 0 {
+	if err == nil && m.Writable && m.Content.Seals&unix.F_SEAL_FUTURE_WRITE != 0 {
 		err = s.refuse(false, "writes to memory at %x that was sealed since it was mapped", a.Start)
 	}
 	return m, err

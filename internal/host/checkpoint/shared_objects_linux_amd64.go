@@ -99,7 +99,7 @@ func compareFiles(a, b openFile) (int, error) {
 func (k *SharedObjects) claim(p *Tracee, d *Descriptor) error {
 	set := k.polls[d.Object]
 	if set == nil {
-		set = &pollSet{map[watchID]bool{}, refuse(p.NSPid, p.Name, fmt.Sprintf("has an epoll set, descriptor %d, that watches a file which has been closed under the number that it is watched by", d.Number), false)}
+		set = &pollSet{map[watchID]bool{}, p.refuse(false, "has an epoll set, descriptor %d, that watches a file which has been closed under the number that it is watched by", d.Number)}
 		for _, id := range watchIDs(d.Watches) {
 			set.unclaimed[id] = true
 		}

@@ -124,11 +124,6 @@ func (s *State) readPages(was *State) (err error) {
 // Copied is how much memory the twin has copied from the process.
 func (s *State) Copied() uint64 { return s.copied }
 
-// refuse says what of the process cannot be carried over.
-func (s *State) refuse(retry bool, format string, args ...any) error {
-	return refuse(s.NSPid, s.Name, fmt.Sprintf(format, args...), retry)
-}
-
 // check refuses what could not be carried over.
 func (s *State) check(filters int) error {
 	switch state, _, _ := strings.Cut(s.status.field("State"), " "); state {

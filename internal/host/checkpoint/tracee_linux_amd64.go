@@ -90,7 +90,7 @@ func (p *Tracee) stop() error {
 		}
 		if len(seen) > maxThreads {
 			p.readName()
-			return refuse(p.NSPid, p.Name, fmt.Sprintf("has more than %d threads", maxThreads), false)
+			return p.refuse(false, "has more than %d threads", maxThreads)
 		}
 		if err := p.seize(fresh); err != nil {
 			return err
@@ -158,7 +158,7 @@ func (p *Tracee) explain(err error) error {
 	p.readName()
 	switch {
 	case errors.Is(err, ptrace.ErrStuck):
-		return refuse(p.NSPid, p.Name, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork", true)
+		return p.refuse(true, "waits in the kernel for something that cannot be interrupted, such as the program of a vfork")
 	case errors.Is(err, unix.EPERM):
 		return p.explainEPERM()
 	}
@@ -172,11 +172,11 @@ func (p *Tracee) explainEPERM() error {
 	case err != nil:
 		return err
 	case strings.HasPrefix(s.field("State"), "Z"):
-		return refuse(p.NSPid, p.Name, "has ended, but for other threads than its first", false)
+		return p.refuse(false, "has ended, but for other threads than its first")
 	case s.field("TracerPid") == "0":
-		return refuse(p.NSPid, p.Name, "has threads that end or executes another program", true)
+		return p.refuse(true, "has threads that end or executes another program")
 	}
-	return refuse(p.NSPid, p.Name, "is traced by another process", false)
+	return p.refuse(false, "is traced by another process")
 }
 
 // readName finds out what a process is called that could not be looked at.

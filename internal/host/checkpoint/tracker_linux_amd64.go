@@ -103,9 +103,9 @@ func (t *Tracker) Watch(s *State) error {
 
 func (t *Tracker) register(s *State) error {
 	for _, r := range privateRanges(s.vmas, s.shared) {
-		request := [4]uint64{r.start, r.size(), uffdModeTrack, 0}
+		request := [4]uint64{r.Start, r.size(), uffdModeTrack, 0}
 		if err := t.ioctl(uffdRegister, unsafe.Pointer(&request)); err != nil {
-			return fmt.Errorf("checkpoint: track %x-%x: %w", r.start, r.end, err)
+			return fmt.Errorf("checkpoint: track %x-%x: %w", r.Start, r.End, err)
 		}
 	}
 	return nil
@@ -118,9 +118,9 @@ func (t *Tracker) protect(s *State) error {
 		return protectPages(s.PID, s.vmas)
 	}
 	for _, r := range s.found.fresh {
-		request := [3]uint64{r.start, r.size(), uffdModeNotice}
+		request := [3]uint64{r.Start, r.size(), uffdModeNotice}
 		if err := t.ioctl(uffdProtect, unsafe.Pointer(&request)); err != nil {
-			return fmt.Errorf("checkpoint: track %x-%x: %w", r.start, r.end, err)
+			return fmt.Errorf("checkpoint: track %x-%x: %w", r.Start, r.End, err)
 		}
 	}
 	return nil
@@ -139,7 +139,7 @@ func privateRanges(areas, shared []VMA) (list []run) {
 			continue
 		}
 		if open {
-			list[len(list)-1].end = a.End
+			list[len(list)-1].End = a.End
 		} else {
 			list, open = append(list, run{a.Start, a.End}), true
 		}

@@ -81,10 +81,10 @@ func (w *WorkingSet) Prefault(script *spawn.Script, s *State) {
 		}
 	}
 	for _, r := range w.read.again {
-		script.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_POPULATE_READ).MayFail()
+		script.Call(unix.SYS_MADVISE, uintptr(r.Start), uintptr(r.size()), unix.MADV_POPULATE_READ).MayFail()
 	}
 	for _, r := range w.written.again {
-		script.Call(unix.SYS_MADVISE, uintptr(r.start), uintptr(r.size()), unix.MADV_POPULATE_WRITE).MayFail()
+		script.Call(unix.SYS_MADVISE, uintptr(r.Start), uintptr(r.size()), unix.MADV_POPULATE_WRITE).MayFail()
 	}
 }
 

@@ -105,13 +105,27 @@ func (c *Cell) exec(s script, t target, command Command) (*spawn.Process, int, e
 // for a pid namespace is joined by one's children only. Its child is born in the
 // cell, drops what is left, and executes.
 func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, err error) {
-	h := c.host
-	s.stdio(h, command)
+	s.stdio(c.host, command)
+	s.enterCell(c, t, 0o022)
+	inside = s.session(command)
+	if err := s.lockIn(c, commandCredentials(c.host, command), command.Dir, 3); err != nil {
+		return inside, err
+	}
+	s.part(partExecute)
+	s.unmaskSignals()
+	s.Call(unix.SYS_EXECVE, s.String(command.Path), s.Strings(command.Args), s.Strings(command.Env))
+	return inside, nil
+}
+
+// enterCell appends the joining of the cell's namespaces by a fresh child of this
+// program, and the birth of its own child in the cell, for which the steps that
+// follow are.
+func (s script) enterCell(c *Cell, t target, umask uintptr) {
 	s.part(partEnter)
 	// Inside, others see a process whose memory is still this program's.
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
 	s.enterNamespaces(t)
-	s.Call(unix.SYS_UMASK, 0o022)
+	s.Call(unix.SYS_UMASK, umask)
 	s.rlimits(c.config.Processes)
 	s.emptyBounds()
 	s.part(partBorn)
@@ -120,18 +134,16 @@ func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, er
 	s.Exit()
 	s.Land(branch)
 	s.enterGroups(t)
-	inside = s.session(command)
-	s.drop(commandCredentials(h, command))
+}
+
+// lockIn appends the loss of all rights, in a directory. Descriptors from first on
+// must be closed.
+func (s script) lockIn(c *Cell, who credentials, dir string, first uintptr) error {
+	s.drop(who)
 	s.part(partDirectory)
-	s.chdir(command.Dir)
-	s.landlock(h.landlock, c.config.HostNetwork, 3)
-	if err := s.filter(); err != nil {
-		return inside, err
-	}
-	s.part(partExecute)
-	s.unmaskSignals()
-	s.Call(unix.SYS_EXECVE, s.String(command.Path), s.Strings(command.Args), s.Strings(command.Env))
-	return inside, nil
+	s.chdir(dir)
+	s.landlock(c.host.landlock, c.config.HostNetwork, first)
+	return s.filter()
 }
 
 // drop appends the loss of capabilities and the change of identity.

@@ -106,11 +106,8 @@ func (l *source) bootWarm(t *testing.T) *confine.Cell {
 	}
 	l.tree.PrepareWarm(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	cell := l.scene.Boot(t)
-	if err := l.tree.Prejoin(confine.Joining{Cell: cell, Group: confine.NoGroup}, true); err != nil {
-		t.Fatal(err)
-	}
-	if l.tree.Warm() != 1 {
-		t.Fatal("there is no warm fork")
+	if n, err := l.tree.Prejoin(confine.Joining{Cell: cell, Group: confine.NoGroup}, true); n != 1 || err != nil {
+		t.Fatalf("%d warm forks join it: %v", n, err)
 	}
 	return cell
 }

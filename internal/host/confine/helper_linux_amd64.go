@@ -15,11 +15,9 @@ import (
 // that must be of the cell's own namespaces, in its account and with no more
 // rights than its processes have.
 type Helper struct {
-	// UID, GID and Groups are ids of the cell.
-	UID, GID uint32
-	Groups   []uint32
-	Dir      string
-	Group    cgroup.Attach
+	Who   Credentials
+	Dir   string
+	Group cgroup.Attach
 	// Inputs are at the process's descriptors from FirstInput on.
 	Inputs []*os.File
 	// Write appends the steps and says how many descriptors they make, each the
@@ -106,26 +104,13 @@ func (m Helper) collect(started spawn.Started, count int, taken spawn.Word) (fil
 // helper appends everything from a fresh child of this program to the things made.
 // It enters as a command does, and is born again for the same reasons.
 func (s script) helper(c *Cell, t target, m Helper, taken spawn.Word) (count int, err error) {
-	s.part(partEnter)
-	s.prctl(unix.PR_SET_DUMPABLE, 0)
-	s.enterNamespaces(t)
-	s.Call(unix.SYS_UMASK, 0)
-	s.rlimits(c.config.Processes)
-	s.emptyBounds()
-	s.part(partBorn)
-	branch := s.Branch(t.group.Into)
-	s.Exit()
-	s.Land(branch)
-	s.enterGroups(t)
+	s.enterCell(c, t, 0)
 	s.part(partFiles)
 	s.inputs(c.host, m.Inputs)
 	s.part(partSession)
 	s.Call(unix.SYS_SETSID)
-	s.drop(credentials{uid: m.UID, gid: m.GID, groups: m.Groups, single: c.host.Identity.Single})
-	s.part(partDirectory)
-	s.chdir(m.Dir)
-	s.landlock(c.host.landlock, c.config.HostNetwork, uintptr(FirstInput+len(m.Inputs)))
-	if err := s.filter(); err != nil {
+	who := credentials{uid: m.Who.UID, gid: m.Who.GID, groups: m.Who.Groups, single: c.host.Identity.Single}
+	if err := s.lockIn(c, who, m.Dir, uintptr(FirstInput+len(m.Inputs))); err != nil {
 		return 0, err
 	}
 	s.part(partHelper)

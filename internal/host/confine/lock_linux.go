@@ -38,10 +38,20 @@ func (s script) dropTo(c credentials) {
 	s.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
 	s.become(c)
 	s.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	s.capabilities(0)
+}
+
+// capabilities sets the effective and permitted ones.
+func (s script) capabilities(set uint64) {
 	header, h := s.Bytes(8)
 	binary.LittleEndian.PutUint32(h, unix.LINUX_CAPABILITY_VERSION_3)
-	none, _ := s.Bytes(24)
-	s.Call(unix.SYS_CAPSET, header, none)
+	data, mem := s.Bytes(24)
+	for half := range 2 {
+		word := uint32(set >> (32 * half))
+		binary.LittleEndian.PutUint32(mem[12*half:], word)
+		binary.LittleEndian.PutUint32(mem[12*half+4:], word)
+	}
+	s.Call(unix.SYS_CAPSET, header, data)
 }
 
 // become appends the change of identity. It takes no capabilities away: those of
@@ -122,8 +132,7 @@ const (
 	landlockGiven    = unix.LANDLOCK_ACCESS_FS_REFER
 	landlockLeastABI = 2 // ABI 1 cannot allow renames between directories
 
-	landlockScopeABI      = 6
-	landlockScopeAbstract = 1 // LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+	landlockScopeABI = 6
 )
 
 // landlock appends the ruleset. Descriptors from first on must be closed: the
@@ -140,7 +149,7 @@ func (s script) landlock(abi int, scope bool, first uintptr) {
 	size := uintptr(8)
 	if scope && abi >= landlockScopeABI {
 		size = attrSize
-		binary.LittleEndian.PutUint64(mem[16:], landlockScopeAbstract)
+		binary.LittleEndian.PutUint64(mem[16:], unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET)
 	}
 	rule, mem := s.Bytes(16)
 	binary.LittleEndian.PutUint64(mem, landlockGiven)

@@ -35,7 +35,7 @@ const prejoinedArguments = 24 << 10
 // newPrejoined makes a pre-joined process for commands of that identity. It does not wait
 // for it: one that fails on its way is found out when it is wanted.
 func (c *Cell) newPrejoined(who credentials) (*prejoined, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := SocketPair()
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +51,9 @@ func (c *Cell) newPrejoined(who credentials) (*prejoined, error) {
 	return e, nil
 }
 
-// socketPair keeps its ends above the descriptors that scripts use by number.
-func socketPair() (ours, theirs *os.File, err error) {
+// SocketPair makes two connected sockets for descriptors. The second is above the
+// descriptors that scripts use by number, so that it can be inherited.
+func SocketPair() (ours, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)

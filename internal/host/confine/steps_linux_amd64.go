@@ -1,8 +1,6 @@
 package confine
 
 import (
-	"encoding/binary"
-
 	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
 
@@ -112,19 +110,6 @@ func (s Steps) DropLast() { s.capabilities(0) }
 // FilterThreads appends the system call filter, for all threads of the process.
 func (s Steps) FilterThreads() error {
 	return s.filterWith(unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH)
-}
-
-// capabilities sets the effective and permitted ones.
-func (s script) capabilities(set uint64) {
-	header, h := s.Bytes(8)
-	binary.LittleEndian.PutUint32(h, unix.LINUX_CAPABILITY_VERSION_3)
-	data, mem := s.Bytes(24)
-	for half := range 2 {
-		word := uint32(set >> (32 * half))
-		binary.LittleEndian.PutUint32(mem[12*half:], word)
-		binary.LittleEndian.PutUint32(mem[12*half+4:], word)
-	}
-	s.Call(unix.SYS_CAPSET, header, data)
 }
 
 // DieWithParent has the kernel kill the process when the thread that is its parent

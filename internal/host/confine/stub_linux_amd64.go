@@ -39,7 +39,3 @@ func (h *Host) StartStub(on *spawn.Thread, stdin, stdout *os.File) (*spawn.Proce
 	p, err := started.Await()
 	return p, errors.Join(err, started.Done())
 }
-
-// SocketPair makes two connected sockets for descriptors. The second is above the
-// descriptors that scripts use by number, so that it can be inherited.
-func SocketPair() (ours, theirs *os.File, err error) { return socketPair() }

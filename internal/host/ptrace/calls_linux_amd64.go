@@ -99,7 +99,7 @@ func (t *Thread) Finish(made func() (bool, error)) error {
 		return fmt.Errorf("ptrace: interrupt %d: %w", t.TID, err)
 	}
 	status, err := t.wait(callPatience)
-	if err == nil && status>>8 != eventStop {
+	if err == nil && status>>8 != unix.PTRACE_EVENT_STOP {
 		err = t.disturbed(status)
 	}
 	return err
@@ -111,7 +111,7 @@ func (t *Thread) keepGoing() error {
 	switch {
 	case err != nil || !stopped:
 		return err
-	case status>>8 != eventStop:
+	case status>>8 != unix.PTRACE_EVENT_STOP:
 		return t.disturbed(status)
 	}
 	return t.goOn(unix.PTRACE_CONT)

@@ -16,20 +16,16 @@ func (i *SignalInfo) Number() int { return int(*(*int32)(unsafe.Pointer(i))) }
 // Pending reads up to most signals that wait to be delivered: to the thread, or
 // to whichever of its process.
 func (t *Thread) Pending(process bool, most int) ([]SignalInfo, error) {
-	const (
-		peekSigInfo = 0x4209
-		shared      = 1 // PTRACE_PEEKSIGINFO_SHARED
-	)
 	args := struct {
 		offset uint64
 		flags  uint32
 		count  int32
 	}{count: int32(most)}
 	if process {
-		args.flags = shared
+		args.flags = unix.PTRACE_PEEKSIGINFO_SHARED
 	}
 	list := make([]SignalInfo, most)
-	n, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, peekSigInfo, uintptr(t.TID), uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&list[0])), 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_PEEKSIGINFO, uintptr(t.TID), uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&list[0])), 0, 0)
 	if errno != 0 {
 		return nil, errno
 	}

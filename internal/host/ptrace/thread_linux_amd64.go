@@ -10,15 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests and register sets that golang.org/x/sys/unix does not name, or not
-// for every system.
 const (
-	getRSeq    = 0x420f
-	getSigMask = 0x420a
-	setSigMask = 0x420b
-	xstate     = 0x202 // NT_X86_XSTATE
 	maxXState  = 16 << 10
-	eventStop  = 128 // PTRACE_EVENT_STOP
 	sigsetSize = 8
 	trapped    = 4 // CLD_TRAPPED
 	// stopPatience is how long a thread may take to stop, callPatience how long to
@@ -27,7 +20,6 @@ const (
 	stopPatience = time.Second
 	callPatience = 30 * time.Second
 	// Stops at the beginning and at the end of calls are told from signals.
-	sysGood  = 1 // PTRACE_O_TRACESYSGOOD
 	callStop = int(unix.SIGTRAP) | 0x80
 )
 
@@ -87,7 +79,7 @@ func number(req, tid int, data uintptr) error {
 
 // Seize begins to trace a thread and asks it to stop; Await must follow.
 func Seize(tid int) (*Thread, error) {
-	if err := number(unix.PTRACE_SEIZE, tid, sysGood); err != nil {
+	if err := number(unix.PTRACE_SEIZE, tid, unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		return nil, fmt.Errorf("ptrace: seize %d: %w", tid, err)
 	}
 	if err := number(unix.PTRACE_INTERRUPT, tid, 0); err != nil {
@@ -105,7 +97,7 @@ func (t *Thread) Await() error {
 	switch status >> 8 {
 	case 0: // a signal that is about to be delivered
 		t.Signal = syscall.Signal(status)
-	case eventStop:
+	case unix.PTRACE_EVENT_STOP:
 		t.Stopped = syscall.Signal(status&0xff) != unix.SIGTRAP
 	}
 	return nil
@@ -206,30 +198,30 @@ func (t *Thread) SetRegisters(r *Registers) error {
 func (t *Thread) Extended() ([]byte, error) {
 	buf := make([]byte, maxXState)
 	vec := unix.Iovec{Base: &buf[0], Len: maxXState}
-	err := request(unix.PTRACE_GETREGSET, t.TID, xstate, unsafe.Pointer(&vec))
+	err := request(unix.PTRACE_GETREGSET, t.TID, unix.NT_X86_XSTATE, unsafe.Pointer(&vec))
 	return buf[:vec.Len], err
 }
 
 // SetExtended writes them.
 func (t *Thread) SetExtended(state []byte) error {
 	vec := unix.Iovec{Base: &state[0], Len: uint64(len(state))}
-	return request(unix.PTRACE_SETREGSET, t.TID, xstate, unsafe.Pointer(&vec))
+	return request(unix.PTRACE_SETREGSET, t.TID, unix.NT_X86_XSTATE, unsafe.Pointer(&vec))
 }
 
 // SignalMask reads which signals are blocked.
 func (t *Thread) SignalMask() (mask uint64, err error) {
-	err = request(getSigMask, t.TID, sigsetSize, unsafe.Pointer(&mask))
+	err = request(unix.PTRACE_GETSIGMASK, t.TID, sigsetSize, unsafe.Pointer(&mask))
 	return mask, err
 }
 
 // SetSignalMask sets it.
 func (t *Thread) SetSignalMask(mask uint64) error {
-	return request(setSigMask, t.TID, sigsetSize, unsafe.Pointer(&mask))
+	return request(unix.PTRACE_SETSIGMASK, t.TID, sigsetSize, unsafe.Pointer(&mask))
 }
 
 // RSeq reads the registration for restartable sequences.
 func (t *Thread) RSeq() (r RSeq, err error) {
-	err = request(getRSeq, t.TID, unsafe.Sizeof(r), unsafe.Pointer(&r))
+	err = request(unix.PTRACE_GET_RSEQ_CONFIGURATION, t.TID, unsafe.Sizeof(r), unsafe.Pointer(&r))
 	return r, err
 }
 
@@ -279,7 +271,7 @@ func (t *Thread) until(by, end int) error {
 			return err
 		case status == end:
 			return nil
-		case status>>8 != eventStop:
+		case status>>8 != unix.PTRACE_EVENT_STOP:
 			return t.disturbed(status)
 		}
 		if err := t.goOn(by); err != nil {
@@ -348,7 +340,7 @@ func RestartCall(r *Registers) {
 // let go.
 func (t *Thread) SuspendFilters(suspend bool) error {
 	const suspendSeccomp = 1 << 21 // PTRACE_O_SUSPEND_SECCOMP
-	options := uintptr(sysGood)
+	options := uintptr(unix.PTRACE_O_TRACESYSGOOD)
 	if suspend {
 		options |= suspendSeccomp
 	}

@@ -3,7 +3,6 @@ package zygote
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"aether/internal/host/checkpoint"
 	"aether/internal/host/confine"
@@ -15,10 +14,7 @@ import (
 // gone on, or be gone; stamps are of the files that it had then. Errors: Conflict for
 // what cannot be kept.
 func (t *Tree) Encode(create checkpoint.Files, stamps map[string]checkpoint.Stamp) (*checkpoint.Image, error) {
-	zygote := func(p *checkpoint.Process) int {
-		return t.zygotes[slices.Index(t.Checkpoint.Processes, p)].process.Pid()
-	}
-	image, err := t.Checkpoint.Encode(create, t.host.Identity, stamps, zygote)
+	image, err := t.Checkpoint.Encode(create, t.host.Identity, stamps, func(place int) int { return t.at(place).process.Pid() })
 	if err != nil {
 		return nil, fmt.Errorf("zygote: encode a checkpoint: %w", err)
 	}
@@ -57,7 +53,6 @@ func (t *Tree) startOnFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	t.zygotes = make([]*Zygote, len(t.Checkpoint.Processes))
 	for i, p := range t.Checkpoint.Processes {
 		if p.Parent != nil {
 			continue
@@ -66,8 +61,9 @@ func (t *Tree) startOnFiles() (err error) {
 		if err != nil {
 			return err
 		}
-		t.zygotes[i] = &Zygote{runner: r, phase: empty}
-		advance(phases, &t.zygotes[i].phase, onFiles)
+		z := &Zygote{runner: r, place: i, phase: empty}
+		advance(phases, &z.phase, onFiles)
+		t.zygotes = append(t.zygotes, z)
 	}
 	return nil
 }

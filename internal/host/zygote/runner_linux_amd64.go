@@ -121,16 +121,9 @@ func (r *runner) adopt() (*spawn.Process, error) {
 
 // close ends the process. Its forks go on.
 func (r *runner) close() error {
-	var errs []error
-	if r.process != nil {
-		if err := r.process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			errs = append(errs, err)
-		}
-		_, err := r.process.Wait()
-		errs = append(errs, err)
-		if r.reaped != nil {
-			<-r.reaped
-		}
+	errs := []error{kill(r.process)}
+	if r.reaped != nil {
+		<-r.reaped
 	}
 	if r.socket != nil {
 		errs = append(errs, r.socket.Close())

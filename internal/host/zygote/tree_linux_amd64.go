@@ -27,7 +27,7 @@ type Tree struct {
 
 	host    *confine.Host
 	list    []checkpoint.Running
-	zygotes []*Zygote // in the places of their processes; nil for those with a parent
+	zygotes []*Zygote
 	// keeper is the thread that zygotes are children of: they end with it.
 	keeper *spawn.Thread
 	writes *confine.WriteSource // of the cell, for the files of the next fork
@@ -41,7 +41,7 @@ type Tree struct {
 // to be copied.
 func Take(h *confine.Host, c *confine.Cell, list []checkpoint.Running, last *Tree, during func() error) (_ *Tree, err error) {
 	t := last
-	if !last.of(list) {
+	if !last.usable(list) {
 		if err := last.Close(); err != nil {
 			return nil, err
 		}
@@ -62,9 +62,9 @@ func Take(h *confine.Host, c *confine.Cell, list []checkpoint.Running, last *Tre
 	return nil, fmt.Errorf("zygote: take a checkpoint: %w", err)
 }
 
-// of says whether the tree is of those processes and can be used again.
-func (t *Tree) of(list []checkpoint.Running) bool {
-	return t != nil && slices.Equal(t.list, list) && !slices.ContainsFunc(t.zygotes, func(z *Zygote) bool { return z != nil && !z.usable() })
+// usable says whether the tree is of those processes and can be used again.
+func (t *Tree) usable(list []checkpoint.Running) bool {
+	return t != nil && slices.Equal(t.list, list) && !slices.ContainsFunc(t.zygotes, func(z *Zygote) bool { return !z.usable() })
 }
 
 // Processes are those that the tree is of.
@@ -72,7 +72,7 @@ func (t *Tree) Processes() []checkpoint.Running { return t.list }
 
 // newTree starts zygotes for processes, which may be running.
 func newTree(h *confine.Host, c *confine.Cell, list []checkpoint.Running) (t *Tree, err error) {
-	t = &Tree{host: h, list: list, zygotes: make([]*Zygote, len(list))}
+	t = &Tree{host: h, list: list}
 	if t.keeper, err = spawn.NewThread(func() error { return nil }); err != nil {
 		return nil, err
 	}
@@ -83,9 +83,11 @@ func newTree(h *confine.Host, c *confine.Cell, list []checkpoint.Running) (t *Tr
 		if r.Parent >= 0 {
 			continue
 		}
-		if t.zygotes[i], err = newZygote(h, r.PID, t.keeper); err != nil {
+		z, err := newZygote(h, r.PID, i, t.keeper)
+		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
+		t.zygotes = append(t.zygotes, z)
 	}
 	return t, nil
 }
@@ -93,10 +95,21 @@ func newTree(h *confine.Host, c *confine.Cell, list []checkpoint.Running) (t *Tr
 // each runs a function for every zygote, until one fails.
 func (t *Tree) each(fn func(*Zygote) error) error {
 	for _, z := range t.zygotes {
-		if z != nil {
-			if err := fn(z); err != nil {
-				return err
-			}
+		if err := fn(z); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of is the process that a zygote has the memory of.
+func (t *Tree) of(z *Zygote) *process { return t.Checkpoint.Processes[z.place] }
+
+// at is the zygote of the process at a place, or nil if that one has a parent.
+func (t *Tree) at(place int) *Zygote {
+	for _, z := range t.zygotes {
+		if z.place == place {
+			return z
 		}
 	}
 	return nil
@@ -142,7 +155,7 @@ func (t *Tree) take(c *confine.Cell, during func() error) (err error) {
 	// A warm fork joins its cell once the process has nothing to do: until then a
 	// processor that is free is for that one.
 	told := func(place int) {
-		if z := t.zygotes[place]; z != nil {
+		if z := t.at(place); z != nil {
 			z.startJoining()
 		}
 	}
@@ -151,7 +164,7 @@ func (t *Tree) take(c *confine.Cell, during func() error) (err error) {
 	}
 	t.Copied = 0
 	for i, p := range t.Checkpoint.Processes {
-		if z := t.zygotes[i]; z != nil {
+		if z := t.at(i); z != nil {
 			err = z.take(p.State)
 		} else {
 			err = p.SavePages()
@@ -171,9 +184,7 @@ func (t *Tree) Close() error {
 	}
 	var errs []error
 	for _, z := range t.zygotes {
-		if z != nil {
-			errs = append(errs, z.close())
-		}
+		errs = append(errs, z.close())
 	}
 	if t.keeper != nil {
 		t.keeper.Close()
@@ -185,16 +196,16 @@ func (t *Tree) Close() error {
 func (t *Tree) OpenWrites(to *confine.Cell) (*confine.Writes, error) { return t.writes.OpenWrites(to) }
 
 // Prejoin has warm forks join the cell that the next child will be in, while there is
-// other work to do: now, or while the next checkpoint is taken.
-func (t *Tree) Prejoin(j confine.Joining, now bool) error {
-	for i, z := range t.zygotes {
-		if z != nil {
-			if err := z.assign(j, t.Checkpoint.Processes[i], now); err != nil {
-				return err
-			}
+// other work to do: now, or while the next checkpoint is taken. It says how many do.
+func (t *Tree) Prejoin(j confine.Joining, now bool) (count int, err error) {
+	for _, z := range t.zygotes {
+		assigned, err := z.assign(j, t.of(z), now)
+		if err != nil {
+			return count, err
 		}
+		count += assigned
 	}
-	return nil
+	return count, nil
 }
 
 // Collapse makes forks cheaper, for whoever will have many at once.
@@ -204,24 +215,8 @@ func (t *Tree) Collapse() error { return t.each((*Zygote).collapse) }
 // several forks and will have more.
 func (t *Tree) PrepareWarm(log *slog.Logger) {
 	for _, z := range t.zygotes {
-		if z != nil {
-			z.prepareWarm(log)
-		}
+		z.prepareWarm(log)
 	}
-}
-
-// Warm is how many warm forks there are.
-func (t *Tree) Warm() (n int) {
-	for _, z := range t.zygotes {
-		if z != nil {
-			z.lock()
-			if z.warm != nil {
-				n++
-			}
-			z.mu.Unlock()
-		}
-	}
-	return n
 }
 
 // Restored are the processes of a checkpoint in another cell.
@@ -236,7 +231,7 @@ type Restored struct {
 // runs but has the source's files. streams are those of the source whose other ends
 // are outside of it.
 func (t *Tree) Restore(j confine.Joining, streams []*checkpoint.Stream) (r *Restored, err error) {
-	if err := t.Prejoin(j, true); err != nil {
+	if _, err := t.Prejoin(j, true); err != nil {
 		return nil, err
 	}
 	joined := func() error { return t.each((*Zygote).joined) }
@@ -250,27 +245,33 @@ func (t *Tree) Restore(j confine.Joining, streams []*checkpoint.Stream) (r *Rest
 		err = t.proceed()
 	}
 	if err != nil {
-		for _, f := range r.Forks {
-			err = errors.Join(err, kill(f.Process))
-		}
-		files.CloseOutside()
-		return nil, err
+		return nil, errors.Join(err, r.Discard(0))
 	}
 	return r, nil
+}
+
+// Discard ends the forks from one on and closes what is outside, for whom nobody will
+// care.
+func (r *Restored) Discard(from int) error {
+	var errs []error
+	for _, f := range r.Forks[from:] {
+		errs = append(errs, kill(f.Process))
+	}
+	for _, f := range r.Outside {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // forkAll forks every zygote into the cell.
 func (t *Tree) forkAll(r *Restored, j confine.Joining, files *checkpoint.FileRestorer) error {
 	for i, z := range t.zygotes {
-		if z == nil {
-			continue
-		}
-		spec, err := files.Spec(t.Checkpoint.Processes[i])
+		spec, err := files.Spec(t.of(z))
 		if err != nil {
 			return err
 		}
 		sent := func() {
-			if last := !slices.ContainsFunc(t.zygotes[i+1:], func(z *Zygote) bool { return z != nil }); last {
+			if i == len(t.zygotes)-1 {
 				files.CloseGiven()
 			}
 		}
@@ -292,10 +293,7 @@ func (t *Tree) proceed() (err error) {
 	defer runtime.UnlockOSThread()
 	var all []*checkpoint.Tracee
 	for _, z := range t.zygotes {
-		if z == nil || z.restoring == nil {
-			continue
-		}
-		if err == nil {
+		if z.restoring != nil && err == nil {
 			var tracees []*checkpoint.Tracee
 			tracees, err = z.restoring.script.RestoreRegisters(z.restoring.process.Pid())
 			all = append(all, tracees...)

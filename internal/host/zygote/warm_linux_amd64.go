@@ -86,20 +86,20 @@ func (z *Zygote) adoptWarm(ran error, pid int) error {
 }
 
 // assign sends the warm fork, if there is one that is idle, to a cell. It starts on
-// its way at once, or when startJoining is called.
-func (z *Zygote) assign(j confine.Joining, of *process, now bool) error {
+// its way at once, or when startJoining is called. It says how many were sent.
+func (z *Zygote) assign(j confine.Joining, of *process, now bool) (int, error) {
 	z.lock()
 	defer z.mu.Unlock()
 	if z.warm == nil || z.warm.state != idle {
-		return nil
+		return 0, nil
 	}
 	if err := z.assignWarm(j, of); err != nil {
-		return err
+		return 0, err
 	}
 	if now {
 		z.startWarm()
 	}
-	return nil
+	return 1, nil
 }
 
 func (z *Zygote) assignWarm(j confine.Joining, of *process) error {

@@ -61,8 +61,8 @@ func (s *scene) assignWarm(t *testing.T, tree *Tree) *confine.Cell {
 		t.Fatal("there is no warm fork")
 	}
 	cell := s.boot(t)
-	if err := tree.Prejoin(confine.Joining{Cell: cell, Group: config.Group}, false); err != nil {
-		t.Fatal(err)
+	if n, err := tree.Prejoin(confine.Joining{Cell: cell, Group: config.Group}, false); n != 1 || err != nil {
+		t.Fatal(n, err)
 	}
 	return cell
 }

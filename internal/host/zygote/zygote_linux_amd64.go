@@ -14,6 +14,7 @@ import (
 // them writes.
 type Zygote struct {
 	*runner
+	place  int // of its process in the checkpoint
 	memory memory
 
 	// mu is held by whoever uses the zygote; see lock.
@@ -48,8 +49,8 @@ type restoring struct {
 	process *spawn.Process
 }
 
-// newZygote starts a zygote for a process, which may be running.
-func newZygote(h *confine.Host, pid int, thread *spawn.Thread) (*Zygote, error) {
+// newZygote starts a zygote for the process at a place, which may be running.
+func newZygote(h *confine.Host, pid, place int, thread *spawn.Thread) (*Zygote, error) {
 	at, err := checkpoint.FreeAddress(pid, scriptRoom)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func newZygote(h *confine.Host, pid int, thread *spawn.Thread) (*Zygote, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Zygote{runner: r, phase: empty}, nil
+	return &Zygote{runner: r, place: place, phase: empty}, nil
 }
 
 // lock takes the zygote, once no warm fork is being made of it.
@@ -74,7 +75,7 @@ func (z *Zygote) lock() {
 	}
 }
 
-// kill marks the zygote as one that cannot be forked any more, for a reason.
+// fail marks the zygote as one that cannot be forked any more, for a reason.
 func (z *Zygote) fail(err error) error {
 	if err != nil {
 		advance(phases, &z.phase, dead)
