@@ -313,6 +313,14 @@ func TestForkOfForks(t *testing.T) {
 	}
 }
 
+func forkAndEnd(t *testing.T, source sandbox.Instance) error {
+	children, err := source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, 1))
+	if err != nil {
+		return err
+	}
+	return children[0].Destroy(t.Context())
+}
+
 // TestForksInTurn forks one source ten thousand times, or, where each fork costs
 // more, for some seconds.
 func TestForksInTurn(t *testing.T) {
@@ -321,19 +329,13 @@ func TestForksInTurn(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	one := func() error {
-		children, err := source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, 1))
-		if err != nil {
-			return err
-		}
-		return children[0].Destroy(t.Context())
-	}
+	one := func() error { return forkAndEnd(t, source) }
 	for range 20 {
 		if err := one(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	warm(t, driver, standing(t, ahead)+4) // PID 1 of the source, Python, its twin and a spare
+	warm(t, driver, standing(t, ahead)+4, one) // PID 1 of the source, Python, its zygote and a warm fork
 	before := takeCensus(t, runDir)
 	most, briefly := 10_000, raceEnabled || testing.Short()
 	began, count := time.Now(), 0
@@ -355,10 +357,11 @@ func TestForksAtOnce(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	for range 2 {
-		destroy(t, fork(t, source, 1)[0]) // something of it is kept for the next
+	one := func() error { return forkAndEnd(t, source) }
+	if err := errors.Join(one(), one()); err != nil { // something of it is kept for the next
+		t.Fatal(err)
 	}
-	warm(t, driver, standing(t, ahead)+4) // PID 1 of the source, Python, its twin and a spare
+	warm(t, driver, standing(t, ahead)+4, one) // PID 1 of the source, Python, its zygote and a warm fork
 	before := takeCensus(t, runDir)
 	var callers sync.WaitGroup
 	for n := range few(200) {

@@ -90,8 +90,8 @@ func standing(t *testing.T, cells int) int {
 }
 
 // warm brings the driver to the state that it keeps between cells, in which there
-// are so many processes.
-func warm(t *testing.T, driver sandbox.Driver, processes int) {
+// are so many processes. again makes those of them that are kept for a while only.
+func warm(t *testing.T, driver sandbox.Driver, processes int, again ...func() error) {
 	t.Helper()
 	spread(64, func(int) {
 		if err := life(t.Context(), driver); err != nil {
@@ -101,8 +101,18 @@ func warm(t *testing.T, driver sandbox.Driver, processes int) {
 	if t.Failed() {
 		t.FailNow()
 	}
+	const kept = 10 * time.Second // less than anything is kept for
 	var now []peer
+	var last time.Time
 	if !eventually(30*time.Second, func() bool {
+		if time.Since(last) > kept {
+			for _, fn := range again {
+				if err := fn(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last = time.Now()
+		}
 		now = descendants(t, os.Getpid())
 		return len(now) == processes && !slices.ContainsFunc(now, beingMade)
 	}) {
