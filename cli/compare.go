@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/profile"
+	"aether/sandbox"
 )
 
-func compareCommand() *cobra.Command {
+func compareCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Compare two isolation systems, axis by axis",
@@ -31,15 +32,30 @@ func compareCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printComparison(cmd, profile.Compare(a, b), *why, *asJSON)
+		c := comparison{profile.Compare(a, b), drivenBy(drivers)}
+		return c.print(cmd, *why, *asJSON)
 	}
 	return cmd
+}
+
+// comparison is an answer of compare, and which systems this build drives.
+type comparison struct {
+	profile.Comparison
+	driven drivenSystems
 }
 
 // explainedComparison is the JSON answer; Why is there only if it was asked for.
 type explainedComparison struct {
 	profile.Comparison
-	Why []axisReason `json:"why,omitempty"`
+	Driver   sides[bool]           `json:"driver"`
+	ByDesign sides[[]profile.Axis] `json:"by_design"`
+	Why      []axisReason          `json:"why,omitempty"`
+}
+
+// sides is one fact about each of the two systems.
+type sides[T any] struct {
+	A T `json:"a"`
+	B T `json:"b"`
 }
 
 // axisReason is the evidence of both systems on one axis.
@@ -49,23 +65,31 @@ type axisReason struct {
 	B    string       `json:"b"`
 }
 
-func printComparison(cmd *cobra.Command, c profile.Comparison, why, asJSON bool) error {
+func (c comparison) print(cmd *cobra.Command, why, asJSON bool) error {
 	if asJSON {
-		answer := explainedComparison{Comparison: c}
-		if why {
-			answer.Why = reasons(c)
-		}
-		return printJSON(cmd, answer)
+		return printJSON(cmd, c.answer(why))
 	}
 	s := screenOf(cmd.OutOrStdout())
-	text := paintDeltas(s, c.String())
+	text := c.deltas(s) + c.driven.footnotes(s, profile.Profiles(c.A, c.B))
 	if why {
-		text += explain(s, c)
+		text += c.explain(s)
 	}
 	return printText(cmd, text)
 }
 
-func reasons(c profile.Comparison) []axisReason {
+func (c comparison) answer(why bool) explainedComparison {
+	answer := explainedComparison{
+		Comparison: c.Comparison,
+		Driver:     sides[bool]{c.driven.has(c.A), c.driven.has(c.B)},
+		ByDesign:   sides[[]profile.Axis]{c.A.Profile().ByDesign, c.B.Profile().ByDesign},
+	}
+	if why {
+		answer.Why = c.reasons()
+	}
+	return answer
+}
+
+func (c comparison) reasons() []axisReason {
 	a, b := c.A.Profile(), c.B.Profile()
 	var list []axisReason
 	for _, axis := range profile.Axes() {
@@ -74,26 +98,34 @@ func reasons(c profile.Comparison) []axisReason {
 	return list
 }
 
-// paintDeltas colours the number that ends each line and changes nothing else.
-func paintDeltas(s screen, comparison string) string {
-	lines := strings.Split(comparison, "\n")
+// deltas is the comparison's own text, with the number that ends each line in
+// colour and, where it rests on a score by design, marked.
+func (c comparison) deltas(s screen) string {
+	a, b := c.A.Profile(), c.B.Profile()
+	lines := strings.Split(c.String(), "\n")
 	for i, line := range lines {
 		at := strings.LastIndexByte(line, ' ') + 1
-		lines[i] = line[:at] + s.paint(deltaStyle(line[at:]), line[at:])
+		byDesign := len(a.ByDesign)+len(b.ByDesign) > 0
+		if i > 0 {
+			axis := c.AxisDeltas[i-1].Axis
+			byDesign = a.IsByDesign(axis) || b.IsByDesign(axis)
+		}
+		lines[i] = line[:at] + s.paint(deltaStyle(line[at:]), markScore(line[at:], byDesign))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func explain(s screen, c profile.Comparison) string {
+func (c comparison) explain(s screen) string {
 	var b strings.Builder
-	for _, r := range reasons(c) {
+	for _, r := range c.reasons() {
 		fmt.Fprintf(&b, "\n\n%s: %s", s.paint(bold, r.Axis.String()), r.Axis.Question())
 		for _, side := range []struct {
 			system   profile.System
 			evidence string
 		}{{c.A, r.A}, {c.B, r.B}} {
-			score := side.system.Profile().Score(r.Axis)
-			fmt.Fprintf(&b, "\n  %s %s\n%s", side.system, s.paint(barStyle(score.Float()), score.String()),
+			p := side.system.Profile()
+			score := p.Score(r.Axis)
+			fmt.Fprintf(&b, "\n  %s %s\n%s", side.system, s.paint(barStyle(score.Float()), markScore(score.String(), p.IsByDesign(r.Axis))),
 				paragraph(side.evidence, "    ", s.prose()))
 		}
 	}

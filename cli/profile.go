@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/profile"
+	"aether/sandbox"
 )
 
-func profileCommand() *cobra.Command {
+func profileCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile NAME",
 		Short: "Show the scores of one isolation system and the evidence behind them",
@@ -25,10 +26,11 @@ func profileCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		driven := drivenBy(drivers)
 		if *asJSON {
-			return printJSON(cmd, fullProfile{system.Profile(), append([]string{}, system.Aliases()...), system.FieldNotes()})
+			return printJSON(cmd, fullProfile{system.Profile(), driven.has(system), append([]string{}, system.Aliases()...), system.FieldNotes()})
 		}
-		return printText(cmd, describe(screenOf(cmd.OutOrStdout()), system))
+		return printText(cmd, describe(screenOf(cmd.OutOrStdout()), system, driven))
 	}
 	return cmd
 }
@@ -36,31 +38,35 @@ func profileCommand() *cobra.Command {
 // fullProfile is the JSON answer.
 type fullProfile struct {
 	profile.Profile
+	Driver     bool                `json:"driver"`
 	Aliases    []string            `json:"aliases"`
 	FieldNotes *profile.FieldNotes `json:"field_notes,omitempty"`
 }
 
 const profileBar = 20
 
-func describe(s screen, system profile.System) string {
+func describe(s screen, system profile.System, driven drivenSystems) string {
 	p := system.Profile()
 	var b strings.Builder
-	b.WriteString(s.paint(bold, system.Name()) + "\n")
-	for _, fact := range facts(system) {
+	b.WriteString(s.paint(bold, driven.markName(system)) + "\n")
+	for _, fact := range facts(system, driven) {
 		fmt.Fprintf(&b, "  %-13s%s\n", fact.name, fact.value)
 	}
-	writeScore(&b, s, "fitness", p.Fitness.String(), p.Fitness.Float())
+	writeScore(&b, s, "fitness", p.Fitness.String(), p.Fitness.Float(), len(p.ByDesign) > 0)
 	for _, a := range profile.Axes() {
-		writeScore(&b, s, a.String(), p.Score(a).String(), p.Score(a).Float())
+		writeScore(&b, s, a.String(), p.Score(a).String(), p.Score(a).Float(), p.IsByDesign(a))
 		b.WriteString("\n" + paragraph(p.Evidence[a], "    ", s.prose()))
 	}
-	return b.String()
+	return b.String() + driven.footnotes(s, []profile.Profile{p})
 }
 
 type fact struct{ name, value string }
 
-func facts(system profile.System) []fact {
-	list := []fact{{"boundary", system.Boundary().String()}}
+func facts(system profile.System, driven drivenSystems) []fact {
+	list := []fact{{"boundary", system.Boundary().String()}, {"driver", "none in this build"}}
+	if driven.has(system) {
+		list[1].value = "in this build"
+	}
 	if aliases := system.Aliases(); len(aliases) > 0 {
 		list = append(list, fact{"aliases", strings.Join(aliases, ", ")})
 	}
@@ -71,6 +77,6 @@ func facts(system profile.System) []fact {
 	return list
 }
 
-func writeScore(b *strings.Builder, s screen, name, number string, value float64) {
-	fmt.Fprintf(b, "\n  %-14s %s", name, s.paint(barStyle(value), number+" "+bar(value, profileBar)))
+func writeScore(b *strings.Builder, s screen, name, number string, value float64, byDesign bool) {
+	fmt.Fprintf(b, "\n  %-14s %s", name, s.paint(barStyle(value), scoreText(number, bar(value, profileBar), byDesign)))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/profile"
+	"aether/sandbox"
 )
 
 // rankOptions are the flags of rank as they were given.
@@ -17,13 +18,15 @@ type rankOptions struct {
 	need  []string
 }
 
-func rankCommand() *cobra.Command {
+func rankCommand(drivers []sandbox.Driver) *cobra.Command {
 	var o rankOptions
 	cmd := &cobra.Command{
 		Use:   "rank",
 		Short: "List the isolation systems, best first",
 		Long: "List the isolation systems by fitness, the mean of their five scores, best first.\n" +
-			"Weights and needs turn the list into a decision for one workload.",
+			"Weights and needs turn the list into a decision for one workload.\n\n" +
+			"Scores marked * are given by design, wholly or in part: for what is planned, not for\n" +
+			"what exists or was measured. Systems marked † have no driver in this build.",
 		Example: `  aether rank --core
   aether rank --by isolation
   aether rank --weight isolation=3,start-latency=2
@@ -41,16 +44,18 @@ func rankCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		r.driven = drivenBy(drivers)
 		return r.print(cmd, *asJSON)
 	}
 	return cmd
 }
 
-// ranking is an answer of rank: profiles in order and, where weights were given,
-// the weights.
+// ranking is an answer of rank: profiles in order, where weights were given the
+// weights, and which systems this build drives.
 type ranking struct {
 	profiles []profile.Profile
 	weights  profile.Weights
+	driven   drivenSystems
 }
 
 func (o rankOptions) ranking(cmd *cobra.Command) (r ranking, err error) {
@@ -100,6 +105,7 @@ func parseNeeds(lists []string) ([]profile.Need, error) {
 // rankedProfile is one entry of the JSON answer.
 type rankedProfile struct {
 	profile.Profile
+	Driver   bool     `json:"driver"`
 	Weighted *float64 `json:"weighted,omitempty"`
 }
 
@@ -112,13 +118,13 @@ func (r ranking) print(cmd *cobra.Command, asJSON bool) error {
 		return err
 	}
 	s := screenOf(cmd.OutOrStdout())
-	return printText(cmd, r.table(s.width).render(s))
+	return printText(cmd, r.table(s.width).render(s)+r.driven.footnotes(s, r.profiles))
 }
 
 func (r ranking) entries() []rankedProfile {
 	list := make([]rankedProfile, len(r.profiles))
 	for i, p := range r.profiles {
-		list[i].Profile = p
+		list[i].Profile, list[i].Driver = p, r.driven.has(p.System)
 		if r.weights != nil {
 			weighted := r.weights.Fitness(p)
 			list[i].Weighted = &weighted

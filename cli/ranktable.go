@@ -16,21 +16,29 @@ type rankLayout struct {
 
 // rankLayouts are tried widest first; the last has to do whatever the width.
 var rankLayouts = []rankLayout{
-	{fitnessBar: 10, axisBar: 6, weighted: "weighted", fitness: "fitness", boundary: true,
-		axes: [...]string{"start", "density", "isolation", "snapshot", "agent-control"}},
+	{fitnessBar: 6, axisBar: 4, weighted: "weighted", fitness: "fitness", boundary: true,
+		axes: [...]string{"start", "density", "isolation", "snapshot", "control"}},
+	{fitnessBar: 6, axisBar: 4, weighted: "weighted", fitness: "fitness",
+		axes: [...]string{"start", "density", "isolation", "snapshot", "control"}},
 	{fitnessBar: 6, weighted: "weighted", fitness: "fitness",
 		axes: [...]string{"start", "density", "isolation", "snapshot", "control"}},
 	{weighted: "wgt", fitness: "fit",
 		axes: [...]string{"start", "dens", "isol", "snap", "ctrl"}},
 }
 
-// table is the ranking in the first layout that fits into width, or in the
-// widest where width is 0.
+// pageWidth is what a ranking may take where nothing bounds a line: files and
+// pages that hold one are read by people, too.
+const pageWidth = 100
+
+// table is the ranking in the first layout that fits into width, or into a page
+// where width is 0.
 func (r ranking) table(width int) table {
+	if width == 0 {
+		width = pageWidth
+	}
 	var t table
 	for _, layout := range rankLayouts {
-		t = r.layOut(layout)
-		if width == 0 || t.width() <= width {
+		if t = r.layOut(layout); t.width() <= width {
 			break
 		}
 	}
@@ -59,14 +67,14 @@ func (r ranking) titles(l rankLayout) []string {
 }
 
 func (r ranking) row(l rankLayout, place int, p profile.Profile) []cell {
-	row := []cell{{fmt.Sprintf("%2d", place), dim}, text(p.System.Name())}
+	row := []cell{{fmt.Sprintf("%2d", place), dim}, text(r.driven.markName(p.System))}
 	if r.weights != nil {
 		weighted := r.weights.Fitness(p)
-		row = append(row, scoreCell(fmt.Sprintf("%.2f", weighted), weighted, 0))
+		row = append(row, scoreCell(fmt.Sprintf("%.2f", weighted), weighted, 0, r.weights.ByDesign(p)))
 	}
-	row = append(row, scoreCell(p.Fitness.String(), p.Fitness.Float(), l.fitnessBar))
+	row = append(row, scoreCell(p.Fitness.String(), p.Fitness.Float(), l.fitnessBar, len(p.ByDesign) > 0))
 	for _, a := range profile.Axes() {
-		row = append(row, scoreCell(p.Score(a).String(), p.Score(a).Float(), l.axisBar))
+		row = append(row, scoreCell(p.Score(a).String(), p.Score(a).Float(), l.axisBar, p.IsByDesign(a)))
 	}
 	if l.boundary {
 		row = append(row, text(p.Boundary.String()))
@@ -74,10 +82,15 @@ func (r ranking) row(l rankLayout, place int, p profile.Profile) []cell {
 	return row
 }
 
-// scoreCell is a number with a bar of at most width columns.
-func scoreCell(number string, value float64, width int) cell {
-	if drawn := bar(value, width); drawn != "" {
-		number += " " + drawn
+// scoreCell is a number with a bar of at most width columns. The mark of a score
+// by design takes the space before the bar, so that bars stay in line.
+func scoreCell(number string, value float64, width int, byDesign bool) cell {
+	return cell{scoreText(number, bar(value, width), byDesign), barStyle(value)}
+}
+
+func scoreText(number, drawn string, byDesign bool) string {
+	if drawn == "" || byDesign {
+		return markScore(number, byDesign) + drawn
 	}
-	return cell{number, barStyle(value)}
+	return number + " " + drawn
 }

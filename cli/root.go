@@ -60,7 +60,7 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(runCommand(drivers), templateCommand(drivers), rankCommand(), compareCommand(), profileCommand(), systemsCommand(drivers),
+	root.AddCommand(runCommand(drivers), templateCommand(drivers), rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers),
 		doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
 	return root
 }

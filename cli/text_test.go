@@ -7,15 +7,17 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"aether/driver/all"
 	"aether/profile"
+	"aether/sandbox"
 )
 
 func TestRankFitsTheWidth(t *testing.T) {
-	// 64 is what the narrowest layout needs with weights.
-	everything := ranking{profiles: profile.Rank(profile.Profiles())}
+	// 70 is what the narrowest layout needs with weights.
+	everything := ranking{profiles: profile.Rank(profile.Profiles()), driven: drivenBy(all.Drivers())}
 	weighted := everything
 	weighted.weights = profile.Weights{profile.Isolation: 3}
-	for _, width := range []int{64, 80, 100, 120, 200} {
+	for _, width := range []int{70, 80, 100, 120, 200} {
 		for name, r := range map[string]ranking{"plain": everything, "weighted": weighted} {
 			drawn := r.table(width).render(screen{})
 			for line := range strings.Lines(drawn) {
@@ -23,7 +25,7 @@ func TestRankFitsTheWidth(t *testing.T) {
 					t.Errorf("%s in %d columns has a line of %d", name, width, n)
 				}
 			}
-			if name == "plain" && width <= 120 {
+			if name == "plain" && width <= 100 {
 				golden(t, fmt.Sprintf("rank-%d.txt", width), drawn+"\n")
 			}
 		}
@@ -32,20 +34,51 @@ func TestRankFitsTheWidth(t *testing.T) {
 
 func TestRankNarrowerThanAnyLayout(t *testing.T) {
 	r := ranking{profiles: profile.Profiles()}
-	if got, want := r.table(10).width(), r.layOut(rankLayouts[2]).width(); got != want {
+	if got, want := r.table(10).width(), r.layOut(rankLayouts[len(rankLayouts)-1]).width(); got != want {
 		t.Errorf("got %d columns, want the narrowest layout's %d", got, want)
+	}
+}
+
+// Every row whose system is not driven is marked, every score by design too, and
+// nothing else is; what marks mean is said where there are any.
+func TestMarks(t *testing.T) {
+	driven := drivenBy([]sandbox.Driver{driver("cell", sandbox.ProcessBoundary, sandbox.Report{}), driver("docker", sandbox.ProcessBoundary, sandbox.Report{})})
+	for _, p := range profile.Profiles(profile.AetherVM, profile.Cell, profile.Docker) {
+		r := ranking{profiles: []profile.Profile{p}, driven: driven}
+		rows := strings.Split(r.table(100).render(screen{})+driven.footnotes(screen{}, r.profiles), "\n")
+		named := strings.Contains(rows[1], p.System.Name()+noDriver)
+		if want := p.System == profile.AetherVM; named != want {
+			t.Errorf("%s: marked as without a driver is %v", p.System, named)
+		}
+		marks := strings.Count(rows[1], designMark)
+		want := map[profile.System]int{profile.AetherVM: 6, profile.Cell: 2, profile.Docker: 0}[p.System]
+		if marks != want {
+			t.Errorf("%s: %d numbers are marked as by design, want %d", p.System, marks, want)
+		}
+		notes := strings.Join(rows[2:], "\n")
+		if strings.Contains(notes, designMark) != (marks > 0) || strings.Contains(notes, noDriver) != named {
+			t.Errorf("%s: the notes are %q", p.System, notes)
+		}
+	}
+}
+
+func TestFootnotesFitTheWidth(t *testing.T) {
+	for line := range strings.Lines(drivenSystems{}.footnotes(screen{width: 40, colour: true}, profile.Profiles())) {
+		if line = unpainted(strings.TrimSuffix(line, "\n")); utf8.RuneCountInString(line) > 40 {
+			t.Errorf("%q is wider than 40 columns", line)
+		}
 	}
 }
 
 // Colour must change no text and no alignment.
 func TestColourOnlyAddsColour(t *testing.T) {
 	r := ranking{profiles: profile.Rank(profile.Profiles())}
-	c := profile.Compare(profile.Docker, profile.Docker)
+	c := comparison{Comparison: profile.Compare(profile.Docker, profile.Docker)}
 	for name, draw := range map[string]func(screen) string{
 		"rank":    func(s screen) string { return r.table(0).render(s) },
-		"compare": func(s screen) string { return paintDeltas(s, c.String()) },
-		"why":     func(s screen) string { return explain(s, c) },
-		"profile": func(s screen) string { return describe(s, profile.Kata) },
+		"compare": func(s screen) string { return c.deltas(s) + c.driven.footnotes(s, profile.Profiles(c.A)) },
+		"why":     func(s screen) string { return c.explain(s) },
+		"profile": func(s screen) string { return describe(s, profile.Kata, nil) },
 		"systems": func(s screen) string { return systemsText(availabilities(t.Context(), nil), s) },
 	} {
 		plain, painted := draw(screen{}), draw(screen{colour: true})

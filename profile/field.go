@@ -15,6 +15,7 @@ var field = []entry{
 			"A running cell is forked live, on pages shared copy-on-write, trees and threads included, and its files are kept as layers; tests hold both. Open connections are refused. `aether bench fork` times it.",
 			"Commands, terminals, files and watches over one wire, which a published E2B client drives unchanged in a test, with nothing to prepare. The agent tools shared with aethervm are scored by design.",
 		},
+		byDesign: []Axis{AgentControl},
 	},
 	{
 		name:     "crun",

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"aether/sandbox"
@@ -39,12 +40,19 @@ type Profile struct {
 	Boundary sandbox.Boundary `json:"boundary"`
 	// Evidence has one line for each axis, in their order.
 	Evidence [axisCount]string `json:"evidence"`
+	// ByDesign are the axes on which the score, or a part of it, is given for what
+	// a system is designed to do, and not for what exists or was measured.
+	ByDesign []Axis `json:"by_design"`
 }
+
+// IsByDesign is whether the score on an axis is, wholly or in part, given by design.
+func (p Profile) IsByDesign(a Axis) bool { return slices.Contains(p.ByDesign, a) }
 
 // Profile is the judgment of the system.
 func (s System) Profile() Profile {
 	e := systems[s]
-	return Profile{System: s, Fitness: e.scores.fitness(), Scores: e.scores, Boundary: e.boundary, Evidence: e.evidence}
+	return Profile{System: s, Fitness: e.scores.fitness(), Scores: e.scores, Boundary: e.boundary, Evidence: e.evidence,
+		ByDesign: append([]Axis{}, e.byDesign...)} // never nil, so that JSON has a list
 }
 
 // Fitness is the unweighted mean of the system's five scores.

@@ -134,12 +134,28 @@ func TestFieldNotes(t *testing.T) {
 	}
 }
 
+// A score that is given by design says so in its evidence, and no other does.
+func TestEvidenceSaysWhatIsByDesign(t *testing.T) {
+	for _, p := range Profiles() {
+		for _, a := range Axes() {
+			says := strings.Contains(strings.ToLower(p.Evidence[a]), "scored by design")
+			if says != p.IsByDesign(a) {
+				t.Errorf("%s: %s by design is %v, and its evidence is %q", p.System, a, p.IsByDesign(a), p.Evidence[a])
+			}
+		}
+	}
+	if got := AetherVM.Profile().ByDesign; !slices.Equal(got, Axes()) {
+		t.Errorf("aethervm, which is not built, has scores by design only on %v", got)
+	}
+}
+
 // Callers may change what they are given; the table must not follow.
 func TestAnswersAreCopies(t *testing.T) {
+	Cell.Profile().ByDesign[0] = Density
 	AetherVM.Aliases()[0] = "changed"
 	*Firecracker.FieldNotes() = FieldNotes{}
 	All()[0] = UTM
-	if AetherVM.Aliases()[0] != "aether" || *Firecracker.FieldNotes() != (FieldNotes{5, 5, 4}) || All()[0] != AetherVM {
+	if AetherVM.Aliases()[0] != "aether" || !Cell.Profile().IsByDesign(AgentControl) || *Firecracker.FieldNotes() != (FieldNotes{5, 5, 4}) || All()[0] != AetherVM {
 		t.Error("a caller changed the table")
 	}
 }
@@ -154,7 +170,7 @@ func TestProfileJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"system":"docker","fitness":0.65,"start_latency":0.95,"density":0.95,"isolation":0.35,` +
-		`"snapshotting":0.4,"agent_control":0.6,"boundary":"process","evidence":` + string(evidence) + `}`
+		`"snapshotting":0.4,"agent_control":0.6,"boundary":"process","evidence":` + string(evidence) + `,"by_design":[]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -36,7 +37,7 @@ func TestRankIsSortedAndStable(t *testing.T) {
 				t.Errorf("by %s: %s is before %s", m, a.System, b.System)
 			}
 		}
-		if again := RankBy(m, backwards); !slices.Equal(ranked, again) {
+		if again := RankBy(m, backwards); !reflect.DeepEqual(ranked, again) {
 			t.Errorf("by %s: the ranking depends on the order given", m)
 		}
 	}
@@ -55,7 +56,7 @@ func TestEqualWeightsRankAsNone(t *testing.T) {
 		return w
 	}
 	for _, w := range []Weights{nil, {}, all(1), all(3), all(0.1), all(1e-300), all(math.MaxFloat64)} {
-		if got := RankWeighted(w, Profiles()); !slices.Equal(got, want) {
+		if got := RankWeighted(w, Profiles()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: got %v", w, systemsOf(got))
 		}
 		for _, p := range want {
@@ -85,6 +86,21 @@ func TestWeightedFitness(t *testing.T) {
 		}
 		if got := w.Fitness(c.of.Profile()); got != c.want {
 			t.Errorf("%s: %s has %v, want %v", c.weights, c.of, got, c.want)
+		}
+	}
+}
+
+func TestWeightedByDesign(t *testing.T) {
+	cell, docker := Cell.Profile(), Docker.Profile()
+	for _, c := range []struct {
+		weights Weights
+		of      Profile
+		want    bool
+	}{
+		{nil, cell, true}, {nil, docker, false}, {Weights{Density: 0}, cell, true}, {Weights{AgentControl: 0}, cell, false},
+	} {
+		if got := c.weights.ByDesign(c.of); got != c.want {
+			t.Errorf("%s weighted by %v: by design is %v", c.of.System, c.weights, got)
 		}
 	}
 }

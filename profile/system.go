@@ -40,6 +40,7 @@ type entry struct {
 	boundary sandbox.Boundary
 	scores   Scores
 	evidence [axisCount]string
+	byDesign []Axis
 	notes    *FieldNotes
 }
 

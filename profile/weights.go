@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,4 +94,10 @@ func (w Weights) Fitness(p Profile) float64 {
 	}
 	// Millionths, so that floating-point dust never decides a tie.
 	return math.Round(sum/total*1e4) / 1e6
+}
+
+// ByDesign is whether a profile's weighted mean counts any score that is given by
+// design. Without weights that is whether its fitness does.
+func (w Weights) ByDesign(p Profile) bool {
+	return slices.ContainsFunc(p.ByDesign, func(a Axis) bool { return w.of(a) > 0 })
 }
