@@ -33,6 +33,7 @@ var rooms = []room{
 	{"sandbox", nil, "the vocabulary would drag an implementation into everything that speaks it"},
 	{"internal/host", []string{"sandbox"}, "system calls know nothing of images, drivers or users"},
 	{"internal/unprivtest", nil, "tests of every room use it"},
+	{"internal/examplestest", nil, "it uses the examples as their readers do, by the go command"},
 	{"internal/testroot", []string{"sandbox"}, "it copies from the host and asks nobody"},
 	{"guest", []string{"internal/host", "sandbox"}, "the guest service also runs inside machines, where no driver or image store is"},
 	{"image", []string{"internal/host", "sandbox"}, "where files come from does not depend on what runs them"},
@@ -45,7 +46,11 @@ var rooms = []room{
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
 	{"bench", []string{"driver", "engine", "interpreter", "guest", "image", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
+	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
+
+// public are the folders that programs of others may import.
+var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "profile", "driver"}
 
 // tryWithin are the folders whose tests make real sandboxes to try themselves in.
 var tryWithin = []string{"cli", "engine", "interpreter"}
