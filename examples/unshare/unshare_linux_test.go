@@ -2,6 +2,7 @@ package unshare
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -19,15 +20,23 @@ import (
 const weakness = "EXAMPLE_WEAKNESS"
 
 func newDriver(dir string) sandbox.Driver {
+	opts := command.Options{RunDir: dir, Images: commandtest.Images}
+	if left := os.Getenv(weakness); left != "" {
+		return command.New(weakSystem(strings.Split(left, "|")), opts)
+	}
+	return New(opts)
+}
+
+func weakSystem(left []string) command.System {
 	s := system()
 	s.Command = func(stage command.Stage, spec sandbox.Spec) (command.Command, error) {
 		c, err := invoke(stage, spec)
-		for out := range strings.SplitSeq(os.Getenv(weakness), "|") {
+		for _, out := range left {
 			c = weaken(c, out)
 		}
 		return c, err
 	}
-	return command.New(s, command.Options{RunDir: dir, Images: commandtest.Images})
+	return s
 }
 
 // weaken leaves an argument, or a line of a script, out.
@@ -71,6 +80,9 @@ func TestConformanceNotices(t *testing.T) {
 		"ln -s pts/ptmx dev/ptmx": {"terminals/size and input"},
 	} {
 		t.Run(out, func(t *testing.T) {
+			if _, err := exec.LookPath("python3"); err != nil && slices.Contains(fails, "isolation/own loopback") {
+				t.Skip("this host has no python3 to listen on the loopback with")
+			}
 			drivertest.WantFailures(t, "TestConformance", []string{weakness + "=" + out}, fails...)
 		})
 	}
