@@ -138,7 +138,7 @@ func forkAll() error {
 	}
 }
 
-// TestKilledWhileForking kills programs in the midst of forks: no twin and no
+// TestKilledWhileForking kills programs in the midst of forks: no zygote and no
 // child outlives them.
 func TestKilledWhileForking(t *testing.T) {
 	needRoot(t, "fork of cells")

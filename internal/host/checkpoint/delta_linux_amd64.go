@@ -13,7 +13,7 @@ type Delta struct {
 	bytes []byte
 }
 
-// Delta reads what has changed since a state, while the process is paused. It is
+// Delta reads what has changed since a state, while the process is stopped. It is
 // nil if more has than a delta holds.
 func (s *State) Delta(was *State) (*Delta, error) {
 	const few = 256
@@ -29,7 +29,7 @@ func (s *State) Delta(was *State) (*Delta, error) {
 	return d, d.transfer(s.PID, unix.ProcessVMReadv)
 }
 
-// open are the areas that can be read and written, also by others.
+// open are the mappings that can be read and written, also by others.
 func (s *State) open() (list []run) {
 	for _, a := range s.vmas {
 		if a.Read && a.Write {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxContent bounds what is copied for one imprint: it is held by the host.
+	// maxContent bounds what is copied for one checkpoint: this program holds it.
 	maxContent = 1 << 30
 	// maxDataRuns bounds the pieces of one copy. What has more is copied whole.
 	maxDataRuns = 256

@@ -11,7 +11,7 @@ import (
 
 // readEvent finds out whether an eventfd is a semaphore. Kernels before 6.5 do not
 // tell, so it is tried there, which nobody can see: everything that could look is
-// paused, and the count is put back.
+// stopped, and the count is put back.
 func (p *Tracee) readEvent(d *Descriptor) error {
 	if d.semaphoreTold {
 		return nil

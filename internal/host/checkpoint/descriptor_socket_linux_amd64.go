@@ -25,7 +25,7 @@ func (s *SocketState) Path() string {
 // named says that a unix socket has an address.
 func named(address []byte) bool { return len(address) > 2 }
 
-// maxQueue bounds what the sockets of one imprint may hold unread.
+// maxQueue bounds what a socket may hold unread.
 const maxQueue = 4 << 20
 
 // optionsOf are those that are carried over: of every socket, of streams of the

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileOpener opens, in the process that becomes a twin, the files that areas show.
+// fileOpener opens the files that mappings show, in the process that maps them.
 // Root opens the very files; others open them by their paths, in the root of the
 // process, and look afterwards whether they are the same.
 type fileOpener struct {
@@ -90,7 +90,7 @@ func (s *State) checkPaths() error {
 	return nil
 }
 
-// checkFiles makes sure that the twin shows the files that the process does.
+// checkFiles makes sure that the zygote maps the files that the process does.
 func (s *State) checkFiles(pid int) error {
 	if !byPath() {
 		return nil
@@ -101,7 +101,7 @@ func (s *State) checkFiles(pid int) error {
 	}
 	for _, a := range s.vmas {
 		for len(have) > 0 && have[0].End <= a.Start {
-			have = have[1:] // what was two areas there may be one here
+			have = have[1:] // what was two mappings there may be one here
 		}
 		if a.file() && !kernelVMA(a) && (len(have) == 0 || have[0].Start > a.Start || have[0].Inode != a.Inode) {
 			return s.refuse(true, "maps %s, which is another file by now", a.Name)

@@ -1,6 +1,6 @@
 package checkpoint
 
-// Image is an imprint as it is kept on disk, but for what is in memory and in
+// Image is a checkpoint as it is kept on disk, but for what is in memory and in
 // files without a name: those are files of their own.
 type Image struct {
 	Machine   Machine        `json:"machine"`

@@ -14,7 +14,7 @@ const pageSize = 4096
 
 // Categories of pages, as PAGEMAP_SCAN knows them.
 const (
-	pageTracked = 1 << 0 // a tracker watches the area that it is in
+	pageTracked = 1 << 0 // a tracker watches the mapping that it is in
 	pageWritten = 1 << 1 // since a tracker protected it
 	pageFile    = 1 << 2
 	pagePresent = 1 << 3
@@ -45,7 +45,7 @@ type foundPages struct {
 	// them if the pages were found again.
 	fresh []run
 	again bool
-	// untracked says that some are in areas that no tracker watches.
+	// untracked says that some are in mappings that no tracker watches.
 	untracked bool
 }
 
@@ -99,7 +99,7 @@ func (p *foundPages) add(r scanned, anonymous bool) (written bool) {
 	switch {
 	case r.categories&pageWritten != 0:
 	case r.categories&pageTracked == 0:
-		// The kernel forgets to watch an area that memory was moved next to
+		// The kernel forgets to watch a mapping that memory was moved next to
 		// (mremap), but leaves its pages protected.
 	case r.categories&pagePresent == 0 && !anonymous:
 		// It may be swapped out. Or it was given back, so that the file shows
@@ -207,10 +207,10 @@ type stretch struct {
 	anonymous bool // all of it
 }
 
-// stretches divides all addresses into the few that large anonymous areas have,
+// stretches divides all addresses into the few that large anonymous mappings have,
 // and those between. The kernel can tell pages of files from others only by a
 // look at what it knows of each page, which takes several times as long as all
-// the rest; in an anonymous area there are none.
+// the rest; in an anonymous mapping there are none.
 func stretches(areas []VMA) (list []stretch) {
 	const large = 1 << 20
 	if len(areas) == 0 {

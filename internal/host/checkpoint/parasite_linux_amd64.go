@@ -13,32 +13,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parasiteCall is a system call by which a thread says something of itself.
+// parasiteCall is a system call that a thread of the process is made to make, because
+// the kernel tells its result to nobody else.
 type parasiteCall struct {
 	thread *thread
 	nr     uintptr
 	args   []uint64
-	// buffer is what the call writes to the address that is its argument at
-	// place, or nil.
+	// buffer receives what the call writes to the address that is its argument at
+	// bufferArg; nil if it writes nothing.
 	buffer    []byte
 	bufferArg int
 	result    *int64 // or nil: then it must be 0
-	// unsupported is what a kernel answers that does not have the call, or 0 if all do.
-	// Then result stays as it is.
+	// unsupported is the error of kernels that do not have the call, which leaves result
+	// as it is; 0 if all have it.
 	unsupported syscall.Errno
 }
 
-// scratch is memory that a process lends while it is asked: for what it is to do, and
-// for what it says.
+// scratch is memory of the process that is borrowed for the parasite's calls: their
+// arguments and what they write. It is put back before anything is copied.
 type scratch struct {
 	at    uint64
 	saved [pageSize]byte
-	code  uint64 // where a program can be put that makes many calls, or 0
+	code  uint64 // where the parasite is, which makes many calls in a row, or 0
 }
 
-// runParasite finds out what only the process can say: it has its threads make system
-// calls. Afterwards only Resume undoes that. beside runs meanwhile.
-func (s *State) runParasite(beside func() error) error {
+// runParasite has the threads make the calls of which only they get to know the
+// results. Their registers are changed by it until Resume. meanwhile runs at the same
+// time.
+func (s *State) runParasite(meanwhile func() error) error {
 	if err := s.findSyscall(); err != nil {
 		return err
 	}
@@ -51,12 +53,12 @@ func (s *State) runParasite(beside func() error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.collect(r, beside), s.closeScratch(r), s.resumeRSeq())
+	return errors.Join(s.collect(r, meanwhile), s.closeScratch(r), s.resumeRSeq())
 }
 
-// openScratch takes the first page that the process can write and nobody else uses,
-// and for the program the first that it executes. Debuggers put their breakpoints
-// there in the same way: the page becomes one of the process's own.
+// openScratch borrows the first page that the process can write and nobody else uses,
+// and puts the parasite into the first page that it executes, as debuggers put their
+// breakpoints there: the page becomes one of the process's own.
 func (s *State) openScratch() (*scratch, error) {
 	free := func(a VMA) bool { return a.Write && !a.Shared && a.Name != "[stack]" && !s.usedByRSeq(a.Start) }
 	i := slices.IndexFunc(s.vmas, free)
@@ -96,16 +98,16 @@ func (s *State) closeScratch(r *scratch) error {
 	return err
 }
 
-// sameParasitePage says whether the page that a program was put to is again as it was in
-// an earlier state, though it has been written since.
+// sameParasitePage says whether the page of the parasite is as it was in an earlier
+// state, though the kernel has noted writes to it since.
 func (s *State) sameParasitePage(was *State) bool {
 	return was != nil && s.parasiteAt != 0 && s.parasiteAt == was.parasiteAt && bytes.Equal(s.parasitePage, was.parasitePage)
 }
 
-// collect asks, and reads the signals that wait. A timer that ends between the
-// two would be lost, or be there twice: then timers are asked for again. They go on
+// collect runs the parasite, and reads the signals that wait. A timer that ends between
+// the two would be lost, or be there twice: then timers are read again. They go on
 // only when their signals are delivered.
-func (s *State) collect(r *scratch, beside func() error) error {
+func (s *State) collect(r *scratch, meanwhile func() error) error {
 	if err := s.readPending(); err != nil {
 		return err
 	}
@@ -114,7 +116,7 @@ func (s *State) collect(r *scratch, beside func() error) error {
 	const tries = 4
 	for range tries {
 		before := s.countQueued()
-		if err := s.run(r, list, beside); err != nil {
+		if err := s.run(r, list, meanwhile); err != nil {
 			return err
 		}
 		if err := s.readPending(); err != nil {
@@ -123,13 +125,13 @@ func (s *State) collect(r *scratch, beside func() error) error {
 		if s.countQueued() == before {
 			return done()
 		}
-		list, beside = s.timerCalls(), noop
+		list, meanwhile = s.timerCalls(), noop
 	}
 	return s.refuse(true, "is sent signals too fast")
 }
 
-// parasiteCalls are those that need to be asked once, the first thread's last. done
-// takes in the answers.
+// parasiteCalls are those that are made once, the first thread's last. done takes in
+// what they gave.
 func (s *State) parasiteCalls() (list []parasiteCall, done func() error) {
 	for _, t := range slices.Backward(s.threads) {
 		list = append(list,
@@ -177,14 +179,14 @@ func noop() error { return nil }
 
 // run has the process answer questions, of which those for one thread follow
 // each other.
-func (s *State) run(r *scratch, list []parasiteCall, beside func() error) error {
+func (s *State) run(r *scratch, list []parasiteCall, meanwhile func() error) error {
 	if r.code == 0 {
 		for _, q := range list {
 			if err := s.runOne(r, q); err != nil {
 				return err
 			}
 		}
-		return beside()
+		return meanwhile()
 	}
 	for len(list) > 0 {
 		n, size := 0, 0
@@ -192,10 +194,10 @@ func (s *State) run(r *scratch, list []parasiteCall, beside func() error) error 
 			size += ptrace.CallSize + roundUp(len(list[n].buffer))
 			n++
 		}
-		if err := s.runBatch(r, list[:n], beside); err != nil {
+		if err := s.runBatch(r, list[:n], meanwhile); err != nil {
 			return err
 		}
-		list, beside = list[n:], noop
+		list, meanwhile = list[n:], noop
 	}
 	return nil
 }
@@ -231,7 +233,7 @@ func (q parasiteCall) accept(result int64) error {
 }
 
 // runBatch has threads make all the calls, with one stop each.
-func (s *State) runBatch(r *scratch, list []parasiteCall, beside func() error) error {
+func (s *State) runBatch(r *scratch, list []parasiteCall, meanwhile func() error) error {
 	memory := make([]byte, pageSize)
 	at := ptrace.CallSize * len(list)
 	for i, q := range list {
@@ -245,7 +247,7 @@ func (s *State) runBatch(r *scratch, list []parasiteCall, beside func() error) e
 	if err := s.write(r.at, memory); err != nil {
 		return err
 	}
-	if err := s.startCalls(r, list, beside); err != nil {
+	if err := s.startCalls(r, list, meanwhile); err != nil {
 		return err
 	}
 	if err := s.read(r.at, memory); err != nil {
@@ -263,7 +265,7 @@ func (s *State) runBatch(r *scratch, list []parasiteCall, beside func() error) e
 }
 
 // startCalls has every thread make its own, all at the same time.
-func (s *State) startCalls(r *scratch, list []parasiteCall, beside func() error) error {
+func (s *State) startCalls(r *scratch, list []parasiteCall, meanwhile func() error) error {
 	type beginning struct {
 		thread *thread
 		last   uint64 // where the result of its last call is
@@ -282,7 +284,7 @@ func (s *State) startCalls(r *scratch, list []parasiteCall, beside func() error)
 		first, list = first+uint64(n)*ptrace.CallSize, list[n:]
 		begun = append(begun, beginning{t, first - ptrace.CallSize + ptrace.ResultAt})
 	}
-	errs = append(errs, beside())
+	errs = append(errs, meanwhile())
 	for _, b := range begun {
 		errs = append(errs, b.thread.Finish(func() (bool, error) {
 			var result int64

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFd is the descriptor that a process which becomes a twin opens files at:
-// its lowest that is free.
+// OpenFd is the descriptor at which a zygote opens files: its lowest that is free.
 const OpenFd = 3
 
 // iovMax is how many ranges one call transfers.
@@ -159,7 +158,7 @@ func (b memorySteps) diffMemory(was *State) []transfer {
 	return transfers
 }
 
-// plannedVMA is what has to be done about an area.
+// plannedVMA is what has to be done about a mapping.
 type plannedVMA struct {
 	VMA
 	fresh   []run // parts to be mapped
@@ -203,7 +202,7 @@ func readMaps(pid int) ([]VMA, error) {
 	return parseMaps(f)
 }
 
-// memorySteps appends the steps that make a twin.
+// memorySteps writes the steps by which a process takes on memory.
 type memorySteps struct {
 	*spawn.Script
 	state *State
@@ -336,7 +335,7 @@ func (b memorySteps) mapVMAs(plan []plannedVMA) {
 	files.close()
 }
 
-// mapPart appends the mapping of a part of an area. What is to be filled must be
+// mapPart appends the mapping of a part of a mapping. What is to be filled must be
 // writable at first.
 func (b memorySteps) mapPart(p plannedVMA, r run, file uintptr) {
 	flags, fd, offset, prot := uintptr(unix.MAP_FIXED_NOREPLACE), ^uintptr(0), uintptr(0), protection(p.VMA)

@@ -18,7 +18,7 @@ func (s *State) Tid() int { return s.NSPid }
 // Single says whether the process had one thread.
 func (s *State) Single() bool { return len(s.threads) == 1 }
 
-// RestoreProcess appends the steps by which a child of the twin becomes what the
+// RestoreProcess appends the steps by which a fork of the zygote becomes what the
 // process was beside its memory: how it treats signals, its timers, names and
 // limits.
 func (s *State) RestoreProcess(script *spawn.Script) {
@@ -105,7 +105,7 @@ func (s *State) RestoreThreads(script *spawn.Script, own func()) {
 }
 
 // RestoreRegisters makes a child whose threads have all made their steps what the process
-// was when it was paused. It goes on from there when it is released, which is
+// was when it was stopped. It goes on from there when it is released, which is
 // the caller's to do, whether or not this fails. It must be called on a thread
 // for tracing.
 func (s *State) RestoreRegisters(pid int, script *spawn.Shared) (child *Tracee, err error) {

@@ -78,7 +78,7 @@ func (c *cursor) within(r run) (list []run) {
 	return list
 }
 
-// runsOf are the addresses of areas, but those of the kernel.
+// runsOf are the addresses of mappings, but those of the kernel.
 func runsOf(areas []VMA) (list []run) {
 	for _, a := range areas {
 		if !kernelVMA(a) {
@@ -88,7 +88,7 @@ func runsOf(areas []VMA) (list []run) {
 	return list
 }
 
-// kept finds which addresses show the same thing in two lists of areas: the same
+// kept finds which addresses show the same thing in two lists of mappings: the same
 // place of the same file, or memory of the process's own.
 func kept(old, now []VMA) []run {
 	var list []run

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SharedMapping is an area of memory that a process shares with whoever maps the same
-// file. The twin has none of them, or all children would share them with each
+// SharedMapping is a mapping of memory that a process shares with whoever maps the same
+// file. A zygote has none of them, or all its forks would share them with each
 // other: each child maps the file of its own.
 type SharedMapping struct {
 	Start, Size, Offset uint64
@@ -24,7 +24,7 @@ type SharedMapping struct {
 	Content *Content
 }
 
-// splitShared takes what is shared out of the areas, which are the twin's.
+// splitShared takes what is shared out of the mappings that a zygote has.
 func (s *State) splitShared() {
 	for _, a := range s.vmas {
 		if a.Shared && !kernelVMA(a) {
@@ -80,7 +80,7 @@ func (s *State) mapping(k *SharedObjects, a VMA) (m SharedMapping, err error) {
 	return m, err
 }
 
-// adviceOf is what the process has told the kernel about an area and children
+// adviceOf is what the process has told the kernel about a mapping and children
 // are to repeat.
 func adviceOf(a VMA) (list []int) {
 	for _, known := range []struct {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SharedObjects is what the processes of an imprint hold together: which of their
+// SharedObjects is what the processes of a checkpoint hold together: which of their
 // descriptors stand for one open file, which sockets are connected, and copies of
 // what is in files and memory that have no name to find them by again.
 type SharedObjects struct {
@@ -33,7 +33,7 @@ type pollSet struct {
 // with, and how many of that number came before.
 type watchID struct{ number, before int }
 
-// NewSharedObjects begins the keeping for processes that are paused at the same time.
+// NewSharedObjects begins the keeping for processes that are stopped at the same time.
 func NewSharedObjects() *SharedObjects {
 	return &SharedObjects{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}}
 }

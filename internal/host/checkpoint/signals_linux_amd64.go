@@ -13,7 +13,7 @@ import (
 const maxPending = 1024
 
 // readPending reads which signals wait to be delivered. It must be now, and not
-// when the process was paused: others, which were paused later, may have sent it
+// when the process was stopped: others, which were stopped later, may have sent it
 // some since.
 func (s *State) readPending() error {
 	shared, err := s.status.number("ShdPnd", 16)

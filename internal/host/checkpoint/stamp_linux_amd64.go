@@ -50,7 +50,7 @@ func stampOf(root *inroot.Root, name string) (Stamp, error) {
 	return Stamp{info.Size, info.Modified.UnixNano()}, nil
 }
 
-// mappedFiles are the paths of what areas show, each once.
+// mappedFiles are the paths of what mappings show, each once.
 func mappedFiles(areas []VMA) (list []string) {
 	seen := map[string]bool{}
 	for _, a := range areas {
@@ -62,7 +62,7 @@ func mappedFiles(areas []VMA) (list []string) {
 	return list
 }
 
-// stamp adds the files of a process to the document.
+// stamp adds the files of a process to the image.
 func (im *Image) stamp(s *State, stamps map[string]Stamp) error {
 	for _, name := range mappedFiles(s.vmas) {
 		stamp, ok := stamps[name]

@@ -62,23 +62,23 @@ type attributes struct {
 
 const unixLimits = 16 // RLIM_NLIMITS
 
-// ReadOptions is how a process is looked at.
+// ReadOptions say how the state of a process is read.
 type ReadOptions struct {
 	// Filters is how many system call filters the process is under if it has
 	// added none.
 	Filters int
-	// Last is what was captured of it before, or nil.
+	// Last is the state that was read before, or nil.
 	Last *State
 	// Paths says that files in its memory will be opened by their paths: then these
 	// must be right also where nothing else has changed.
 	Paths bool
-	// Meanwhile runs while the process is asked, Asked when it has nothing to do any
-	// more until it goes on.
+	// Meanwhile runs while the parasite does, Done when the process has nothing to do any
+	// more until it is resumed.
 	Meanwhile func() error
 	Done      func()
 }
 
-// ReadState reads the state of the process, which stays paused.
+// ReadState reads the state of the process, which stays stopped.
 func (p *Tracee) ReadState(how ReadOptions) (*State, error) {
 	s, was := &State{Tracee: p, threads: p.threads}, how.Last
 	for _, step := range []func() error{
@@ -95,7 +95,7 @@ func (p *Tracee) ReadState(how ReadOptions) (*State, error) {
 	} {
 		err := step()
 		if errors.Is(err, ptrace.ErrDisturbed) {
-			return nil, s.refuse(true, "was sent a signal while it was looked at")
+			return nil, s.refuse(true, "was sent a signal while it was read")
 		}
 		if err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (p *Tracee) ReadState(how ReadOptions) (*State, error) {
 	return s, nil
 }
 
-// readPages finds the pages that are to be copied, all in areas of the process's
+// readPages finds the pages that are to be copied, all in mappings of the process's
 // own. Pages that are to be empty in children are left out.
 func (s *State) readPages(was *State) (err error) {
 	var before *foundPages
@@ -121,7 +121,7 @@ func (s *State) readPages(was *State) (err error) {
 	return nil
 }
 
-// Copied is how much memory the twin has copied from the process.
+// Copied is how much memory was copied from the process.
 func (s *State) Copied() uint64 { return s.copied }
 
 // check refuses what could not be carried over.
@@ -192,7 +192,7 @@ func (s *State) readLayout(was *State) (err error) {
 	const first = 3 // the number of the field that is after[0]
 	for i, field := range []int{26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51} {
 		if field == 0 {
-			continue // brk: the process is asked
+			continue // brk: the parasite reads it
 		}
 		if field-first >= len(after) {
 			return fmt.Errorf("checkpoint: stat has %d fields", len(after))
@@ -231,7 +231,7 @@ func (s *State) readLimits() error {
 }
 
 // FreeAddress finds room for so many bytes where a process has nothing, and
-// where its twin will have nothing either. The process may be running.
+// where its zygote will have nothing either. The process may be running.
 func FreeAddress(pid int, size uint64) (uint64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Tracee is a process all of whose threads are stopped. Everything about it must
-// happen on the thread that paused it.
+// happen on the thread that stopped it.
 type Tracee struct {
 	PID   int // as seen here
 	NSPid int // as its own pid namespace numbers it
@@ -290,7 +290,7 @@ func (p *Tracee) transfer(address uint64, memory []byte, call func(int, []unix.I
 	return nil
 }
 
-// Resume lets the process go on exactly as it was when it was paused.
+// Resume lets the process go on exactly as it was when it was stopped.
 func (p *Tracee) Resume() error {
 	var errs []error
 	if p.syscallAt != 0 {

@@ -31,7 +31,7 @@ const (
 	uffdModeNotice = 1       // UFFDIO_WRITEPROTECT_MODE_WP
 )
 
-// Track makes a tracker for the process, whose memory is as the areas say. It
+// Track makes a tracker for the process, whose memory is as the mappings say. It
 // takes root.
 func (s *State) Track() (*Tracker, error) {
 	t, err := s.trackOwn()
@@ -81,8 +81,8 @@ func (t *Tracker) ioctl(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Watch begins to notice writes to the areas of the state, unless they are those of
-// before and still watched: an area that is not shows by its pages.
+// Watch begins to notice writes to the mappings of the state, unless they are those of
+// before and still watched: a mapping that is not shows by its pages.
 func (t *Tracker) Watch(s *State) error {
 	if t.file == nil {
 		err := clearSoftDirty(s.PID)
@@ -126,7 +126,7 @@ func (t *Tracker) protect(s *State) error {
 	return nil
 }
 
-// privateRanges are the fewest ranges that hold all areas but those of the kernel
+// privateRanges are the fewest ranges that hold all mappings but those of the kernel
 // and those that are shared: one call each is enough.
 func privateRanges(areas, shared []VMA) (list []run) {
 	open := false

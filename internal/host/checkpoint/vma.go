@@ -24,11 +24,11 @@ type VMA struct {
 // Size is how large it is.
 func (a VMA) Size() uint64 { return a.End - a.Start }
 
-// has says whether the kernel has given the area a flag of two letters, as all
+// has says whether the kernel has given the mapping a flag of two letters, as all
 // are.
 func (a VMA) has(flag string) bool { return strings.Contains(a.flags, flag) }
 
-// file says that the area shows a file, or did before its pages were written.
+// file says that the mapping shows a file, or did before its pages were written.
 func (a VMA) file() bool { return a.Inode != 0 }
 
 func (a VMA) String() string { return fmt.Sprintf("%x-%x %s", a.Start, a.End, a.Name) }
@@ -61,7 +61,7 @@ func parseMaps(r io.Reader) ([]VMA, error) {
 	return areas, lines.Err()
 }
 
-// isHeader tells the line of an area from those about it, which begin with a
+// isHeader tells the line of a mapping from those about it, which begin with a
 // capital letter.
 func isHeader(line []byte) bool {
 	return len(line) > 0 && (line[0] >= '0' && line[0] <= '9' || line[0] >= 'a' && line[0] <= 'f')
@@ -104,7 +104,7 @@ func parseMapsLine(line string) (a VMA, err error) {
 	return a, nil
 }
 
-// kernelVMA says that the kernel made the area, for every process.
+// kernelVMA says that the kernel made the mapping, for every process.
 func kernelVMA(a VMA) bool {
 	return a.Name == "[vsyscall]" || isVDSO(a)
 }

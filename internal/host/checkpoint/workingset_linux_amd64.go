@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WorkingSet is the memory that children of a twin have used, two at least: the
+// WorkingSet is the memory that forks of a zygote have used, two at least: the
 // pages that they wrote, of which each then has copies of its own, and those that
 // they read of files. A child that is born with them does not have to stop at
 // each. The zero value has learned nothing.
@@ -44,7 +44,7 @@ const (
 	maxRuns         = 1 << 10
 )
 
-// Sample looks at a child of the twin. Both must be alive: only then is what the
+// Sample looks at a fork of the zygote. Both must be alive: only then is what the
 // two still share known from what the child has for itself.
 func (w *WorkingSet) Sample(pid int) error {
 	if w.Full() {

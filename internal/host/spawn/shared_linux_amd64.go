@@ -31,7 +31,7 @@ type Shared struct {
 }
 
 // Stub is the pause program for a process that this program will trace and make
-// into something else; so it can be read.
+// into something else: unlike Pause it can be read, which tracing takes.
 var Stub = sync.OnceValues(func() (*os.File, error) { return pauseFile("aether-zygote", 0o555) })
 
 // StubSyscall is where in that program the instruction is that makes system calls.
@@ -124,7 +124,7 @@ func (s *Shared) Return() {
 }
 
 // StandBy ends the script of a process that was cloned from the one that walks
-// scripts, whose copy it is: it waits for Summon.
+// scripts, whose copy it is: it waits for WakeStandBy.
 func (s *Shared) StandBy() {
 	st := s.step(s.JumpLater().index)
 	st.dst = s.base() + controlSize + uintptr(s.standbyStep)*stepSize
@@ -133,7 +133,7 @@ func (s *Shared) StandBy() {
 // AwaitStandBy waits until the process that is to stand by does.
 func (s *Shared) AwaitStandBy(p *Process) error { return s.AwaitFrom(s.standby, p) }
 
-// ExpectStandBy is called before a process is made that is to stand by.
+// ExpectStandBy is called before a process is cloned that ends with StandBy.
 func (s *Shared) ExpectStandBy() { atomic.StoreUint32(s.standby.address, 0) }
 
 // WakeStandBy has the process that stands by walk the script that was written. That may
@@ -210,7 +210,7 @@ func (s *Shared) AwaitFrom(w Word, p *Process) error {
 	return nil
 }
 
-// Release sets a word that somebody awaits, without whom it was meant to be set.
+// Release wakes a waiter whose peer has died.
 func (w Word) Release() {
 	atomic.StoreUint32(w.address, ^uint32(0))
 	futexWake(w.address)
