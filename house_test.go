@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -174,6 +175,46 @@ func TestSpecificationNamesRealTests(t *testing.T) {
 				t.Errorf("promise %s names %s, which does not exist", number, name[1])
 			}
 		}
+	}
+}
+
+// fieldWords are words of our own that the field has a word for.
+var fieldWords = map[string]string{
+	"twin": "zygote", "imprint": "checkpoint", "heir": "restorer", "estate": "shared files", "rebirth": "restore",
+	"newcomer": "joining process", "entrant": "pre-joined process", "summon": "wake", "clay": "stub", "gladly": "oom_score_adj",
+}
+
+// TestFieldWords: somebody who has worked on runc, CRIU or gVisor should know every
+// type by its name.
+func TestFieldWords(t *testing.T) {
+	word := regexp.MustCompile(`(?i)\b(` + strings.Join(slices.Collect(maps.Keys(fieldWords)), "|") + `)s?\b`)
+	check := func(name string) error {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for _, found := range word.FindAllStringSubmatch(string(text), -1) {
+			t.Errorf("%s says %q; the field says %q", name, found[0], fieldWords[strings.ToLower(found[1])])
+		}
+		return nil
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		if err := check(page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = walkGo(func(name string) error {
+		if name == "house_test.go" {
+			return nil
+		}
+		return check(name)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -36,7 +36,7 @@ func someDrivers() []sandbox.Driver {
 			{Missing: "user namespaces", Cost: "root is needed"}}}),
 		driver("firecracker", sandbox.HardwareBoundary, sandbox.Report{
 			Reason: "/dev/kvm is not there", Remedy: "load the kvm module on a host that has one, or rent one"}),
-		driver("newcomer", sandbox.KernelBoundary, sandbox.Report{Usable: true}),
+		driver("another", sandbox.KernelBoundary, sandbox.Report{Usable: true}),
 	}
 }
 

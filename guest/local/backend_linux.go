@@ -23,7 +23,7 @@ type Backend struct {
 	guarded atomic.Int64
 
 	children *subreaper.Children // nil unless this is the first process
-	adjust   *os.File            // says how gladly this process is killed
+	adjust   *os.File            // this process's oom_score_adj
 	adjusted int                 // what it said at first
 }
 

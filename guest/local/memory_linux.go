@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// oomAdjust is where a process says how gladly it is killed when memory is short.
-const oomAdjust = "/proc/self/oom_score_adj"
+// oomScoreAdjPath is where a process has the kernel prefer it, or others, when memory
+// runs out.
+const oomScoreAdjPath = "/proc/self/oom_score_adj"
 
-// gladly makes commands go before the service that runs them, unless that goes as
-// gladly. Going back to its own value is allowed to everybody; going below it is
-// not.
-const gladly = 500
+// oomScoreAdj makes the kernel kill commands before the service that runs them. Going
+// back to its own value is allowed to every process; going below it is not.
+const oomScoreAdj = 500
 
 // openAdjust opens this process's own value and reads it. The file stays open: a
 // process that others may not look into cannot open its own later either.
 func openAdjust() (file *os.File, value int, err error) {
-	if file, err = os.OpenFile(oomAdjust, os.O_RDWR, 0); err != nil {
+	if file, err = os.OpenFile(oomScoreAdjPath, os.O_RDWR, 0); err != nil {
 		return nil, 0, err
 	}
 	text := make([]byte, 16)
@@ -34,12 +34,12 @@ func openAdjust() (file *os.File, value int, err error) {
 	return file, value, err
 }
 
-// expendable starts a process that inherits the glad value from this one.
+// expendable starts a process that inherits oomScoreAdj from this one.
 func (b *Backend) expendable(start func() (int, error)) (int, error) {
-	if b.adjusted >= gladly {
+	if b.adjusted >= oomScoreAdj {
 		return start()
 	}
-	if _, err := b.adjust.WriteAt([]byte(strconv.Itoa(gladly)), 0); err != nil {
+	if _, err := b.adjust.WriteAt([]byte(strconv.Itoa(oomScoreAdj)), 0); err != nil {
 		return 0, err
 	}
 	pid, err := start()
