@@ -18,10 +18,12 @@ type call struct {
 	messages *assembler
 	phases   [2]phase
 	begun    chan struct{} // closed once both streams have begun
+	waits    chan struct{} // closed once what is left of the call is awaited
 	events   chan event
 	over     chan struct{}   // closed when nobody takes events any more
 	unlinked <-chan struct{} // closed when the process is not followed any more
 	once     sync.Once
+	waitOnce sync.Once
 }
 
 // event is output or a reply.
@@ -32,7 +34,7 @@ type event struct {
 }
 
 func newCall(limits Limits, unlinked <-chan struct{}) *call {
-	return &call{nonce: newToken(), messages: newAssembler(limits), begun: make(chan struct{}), events: make(chan event),
+	return &call{nonce: newToken(), messages: newAssembler(limits), begun: make(chan struct{}), waits: make(chan struct{}), events: make(chan event),
 		over: make(chan struct{}), unlinked: unlinked}
 }
 

@@ -25,6 +25,7 @@ const (
 const (
 	beginKind = 'b' // on both streams
 	endKind   = 'e' // on both streams; on standard output with a body
+	waitKind  = 'w' // on standard output: node's synchronous code has ended
 	valueKind = 'v'
 	errorKind = 'x'
 )

@@ -36,6 +36,9 @@ func (c *Context) interruptCall(ctx context.Context, call *call) error {
 	case <-ctx.Done():
 		return &sandbox.Error{Class: sandbox.ClassOf(ctx.Err()), Op: "interpreter: interrupt", Reason: "the call has not begun", Err: ctx.Err()}
 	}
+	if c.handle.Language == Node {
+		call.passSynchronous()
+	}
 	c.signals.Lock()
 	defer c.signals.Unlock()
 	if c.current.Load() != call {
@@ -51,6 +54,22 @@ func (c *Context) interruptCall(ctx context.Context, call *call) error {
 		return nil
 	}
 	return c.signalAlone(ctx, syscall.SIGINT)
+}
+
+// shortCode is how long synchronous code runs that is interrupted only when it has
+// ended.
+const shortCode = 50 * time.Millisecond
+
+// passSynchronous waits for the end of the call's synchronous code, if that is near.
+// Node lets go of the signal when such code ends, and a moment later takes hold of it
+// again for what is awaited: an interrupt in between would end the process. Code that
+// runs for longer is interrupted where it is.
+func (c *call) passSynchronous() {
+	select {
+	case <-c.waits:
+	case <-c.over:
+	case <-time.After(shortCode):
+	}
 }
 
 // headStart is how long node has to end the call before its children do.

@@ -44,6 +44,9 @@ func (s *stream) reply(p piece) {
 			call.deliver(event{stream: s.kind, message: m})
 		}
 	}
+	if s.kind == stdout && p.kind == waitKind {
+		call.waitOnce.Do(func() { close(call.waits) })
+	}
 	if p.first && p.last && (p.kind == beginKind || p.kind == endKind) {
 		call.mark(s.kind, p.kind)
 		call.deliver(event{stream: s.kind, message: &message{kind: p.kind, body: p.body}})

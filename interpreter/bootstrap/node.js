@@ -197,17 +197,18 @@ const door = new vm.Script(`globalThis[Symbol.for('aether.enter')]()`, { filenam
 function evaluate(code) {
   return new Promise((resolve, reject) => {
     interrupt = (why) => reject(why || interrupted());
-    const work = () => session.post('Runtime.evaluate', { expression: code, replMode: true, userGesture: false }, (failure, answer) => {
+    const work = () => { begin(); session.post('Runtime.evaluate', { expression: code, replMode: true, userGesture: false }, (failure, answer) => {
       if (failure) reject(new Error(failure.message));
       else if (answer.exceptionDetails) reject(byInterrupt(real(answer.exceptionDetails.exception)));
       else resolve(real(answer.result));
-    });
+    }); };
     Object.defineProperty(globalThis, Symbol.for('aether.enter'), { value: work, configurable: true });
     try {
       door.runInThisContext({ breakOnSigint: true, displayErrors: false });
     } catch (failure) {
       reject(failure.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' ? interrupted() : failure);
     }
+    send(OUT, 'w'); // from here on the event loop takes interrupts
   });
 }
 
@@ -335,8 +336,14 @@ async function receive() {
   return receiveBeside();
 }
 
-async function answer(work, payload) {
+// begin says that the call can be interrupted: not before node has prepared for it,
+// as an interrupt would end the process until then.
+function begin() {
   for (const fd of [OUT, ERR]) send(fd, 'b');
+}
+
+async function answer(work, payload) {
+  if (work !== run) begin();
   try {
     await work(payload);
   } catch (failure) {
