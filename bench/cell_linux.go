@@ -42,11 +42,15 @@ func (c cells) create(ctx context.Context) (*embedded, error) {
 	if err != nil {
 		return nil, err
 	}
-	reach, ok := instance.(interface{ Backend() guest.Backend })
+	inProcess, ok := instance.(guest.InProcess)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("%T has no back end", instance), instance.Destroy(ctx))
+		return nil, errors.Join(fmt.Errorf("%T has its guest service elsewhere", instance), instance.Destroy(ctx))
 	}
-	return &embedded{instance, reach.Backend()}, nil
+	service, err := inProcess.Guest()
+	if err != nil {
+		return nil, errors.Join(err, instance.Destroy(ctx))
+	}
+	return &embedded{instance, service.Backend()}, nil
 }
 
 func (c cells) cold(ctx context.Context) (sample, error) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,11 +8,6 @@ import (
 	"aether/image/kernel"
 	"aether/sandbox"
 )
-
-// kernelInstaller is a driver whose machines need a kernel.
-type kernelInstaller interface {
-	InstallKernel(context.Context) (kernel.Kernel, error)
-}
 
 func kernelCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd := &cobra.Command{
@@ -40,7 +34,7 @@ func kernelInstallCommand(drivers []sandbox.Driver) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, d := range drivers {
-			installer, ok := d.(kernelInstaller)
+			installer, ok := d.(kernel.Installer)
 			if !ok {
 				continue
 			}

@@ -28,8 +28,8 @@ type ClientOptions struct {
 type Client struct {
 	http *http.Client
 	opts ClientOptions
-	wire func() calls         // made at the first use, for it takes longer than many calls
-	near func() (Near, error) // nil if the service is elsewhere
+	wire func() calls                     // made at the first use, for it takes longer than many calls
+	here func() (InProcessService, error) // nil if the service is in another program
 }
 
 // calls are those of the wire.
@@ -52,7 +52,7 @@ func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions)
 func (c *Client) newCalls() calls {
 	options := []connect.ClientOption{
 		connect.WithInterceptors(identify{c.opts}),
-		connect.WithAcceptCompression("gzip", nil, nil), // output comes from nearby
+		connect.WithAcceptCompression("gzip", nil, nil), // output comes from this host
 	}
 	return calls{
 		processconnect.NewProcessClient(c.http, clientURL, options...),

@@ -20,10 +20,10 @@ func (r *Running) Stdin() io.WriteCloser { return r.stdin }
 
 // beginInput begins to carry the input that the command asks for.
 func (r *Running) beginInput(ctx context.Context) {
-	near, isNear := r.stream.(nearProcess)
+	run, inProcess := r.stream.(inProcessRun)
 	switch {
-	case r.cmd.StdinPipe && isNear:
-		r.stdin = &nearInput{r, near}
+	case r.cmd.StdinPipe && inProcess:
+		r.stdin = &inProcessInput{r, run}
 		return
 	case r.cmd.StdinPipe:
 		r.piped, r.stdin = io.Pipe()
@@ -31,14 +31,14 @@ func (r *Running) beginInput(ctx context.Context) {
 	}
 	switch {
 	case r.cmd.Stdin == nil:
-	case isNear:
-		go r.copyNear(ctx, near)
+	case inProcess:
+		go r.copyInProcess(ctx, run)
 	default:
 		go r.copyInput(ctx)
 	}
 }
 
-// closePipe fails those who write to the pipe. One that is near fails with what
+// closePipe fails those who write to the pipe. That of a service in this program fails with what
 // it belongs to.
 func (r *Running) closePipe() {
 	if r.piped != nil {
@@ -61,11 +61,11 @@ func (r *Running) copyInput(ctx context.Context) {
 	}
 }
 
-// copyNear is copyInput without the wire.
-func (r *Running) copyNear(ctx context.Context, near nearProcess) {
-	err := r.eachInput(func(in *pb.ProcessInput) error { return near.write(ctx, in) })
+// copyInProcess is copyInput without the wire.
+func (r *Running) copyInProcess(ctx context.Context, run inProcessRun) {
+	err := r.eachInput(func(in *pb.ProcessInput) error { return run.write(ctx, in) })
 	if err == io.EOF && r.cmd.Terminal == nil {
-		_ = near.closeInput()
+		_ = run.closeInput()
 	}
 }
 
@@ -92,14 +92,14 @@ func (r *Running) inputOf(data []byte) *pb.ProcessInput {
 	return &pb.ProcessInput{Input: &pb.ProcessInput_Stdin{Stdin: data}}
 }
 
-// nearInput writes to a process that is near.
-type nearInput struct {
+// inProcessInput writes to a process whose service is in this program.
+type inProcessInput struct {
 	*Running
-	near nearProcess
+	run inProcessRun
 }
 
-func (w *nearInput) Write(data []byte) (int, error) {
-	switch err := w.near.writeFollowing(w.inputOf(data)); err {
+func (w *inProcessInput) Write(data []byte) (int, error) {
+	switch err := w.run.writeFollowing(w.inputOf(data)); err {
 	case nil:
 		return len(data), nil
 	case errUnfollowed:
@@ -109,9 +109,9 @@ func (w *nearInput) Write(data []byte) (int, error) {
 	}
 }
 
-func (w *nearInput) Close() error {
+func (w *inProcessInput) Close() error {
 	if w.cmd.Terminal != nil {
 		return nil
 	}
-	return clientError("close stdin", w.near.closeInput())
+	return clientError("close stdin", w.run.closeInput())
 }

@@ -45,7 +45,7 @@ type Running struct {
 	stream eventStream
 	pid    uint32
 	stdin  io.WriteCloser // of a StdinPipe
-	piped  *io.PipeReader // its other end, if the process is not near
+	piped  *io.PipeReader // its other end, if the service is in another program
 }
 
 // eventStream is what Start and Connect have in common.
@@ -68,8 +68,8 @@ func (c *Client) Start(ctx context.Context, cmd Cmd) (*Running, error) {
 }
 
 func (c *Client) start(ctx context.Context, req *pb.StartRequest) (eventStream, error) {
-	if c.near != nil {
-		return c.nearby(func(n Near) (nearProcess, error) { return n.startNear(ctx, c.opts, req) })
+	if c.here != nil {
+		return c.inProcess(func(s InProcessService) (inProcessRun, error) { return s.startInProcess(ctx, c.opts, req) })
 	}
 	return c.wire().process.Start(ctx, connect.NewRequest(req))
 }
@@ -85,8 +85,8 @@ func (c *Client) Connect(ctx context.Context, pid int, cmd Cmd) (*Running, error
 }
 
 func (c *Client) connect(ctx context.Context, sel *pb.ProcessSelector) (eventStream, error) {
-	if c.near != nil {
-		return c.nearby(func(n Near) (nearProcess, error) { return n.connectNear(ctx, c.opts, sel) })
+	if c.here != nil {
+		return c.inProcess(func(s InProcessService) (inProcessRun, error) { return s.connectInProcess(ctx, c.opts, sel) })
 	}
 	return c.wire().process.Connect(ctx, connect.NewRequest(&pb.ConnectRequest{Process: sel}))
 }
@@ -135,7 +135,7 @@ func eventOf(stream eventStream) *pb.ProcessEvent {
 		return s.Msg().GetEvent()
 	case *connect.ServerStreamForClient[pb.ConnectResponse]:
 		return s.Msg().GetEvent()
-	case nearProcess:
+	case inProcessRun:
 		return s.event()
 	}
 	return nil

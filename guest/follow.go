@@ -17,7 +17,7 @@ import (
 const defaultKeepalive = 90 * time.Second
 
 // follower is the events of one process for one client: its start, its output and
-// its end. It is drawn from by whoever carries them, over the wire or near.
+// its end. It is drawn from by whoever carries them, over the wire or in-process.
 type follower struct {
 	*process
 	reader  *reader

@@ -16,7 +16,7 @@ func wire(s *guest.Service, as guest.ClientOptions) *guest.Client {
 	return guest.NewClient(dialer(s), as)
 }
 
-func near(s *guest.Service, as guest.ClientOptions) *guest.Client {
+func inProcess(s *guest.Service, as guest.ClientOptions) *guest.Client {
 	return guest.ClientFor(beside{service: s}, as)
 }
 
@@ -27,12 +27,12 @@ type beside struct {
 }
 
 func (b beside) Dial(ctx context.Context) (net.Conn, error) { return dialer(b.service)(ctx) }
-func (b beside) Guest() (guest.Near, error)                 { return b.service, nil }
+func (b beside) Guest() (guest.InProcessService, error)     { return b.service, nil }
 
 // bothWays runs a test over the wire and without it.
 func bothWays(t *testing.T, test func(*testing.T, way)) {
 	t.Run("wire", func(t *testing.T) { test(t, wire) })
-	t.Run("near", func(t *testing.T) { test(t, near) })
+	t.Run("in-process", func(t *testing.T) { test(t, inProcess) })
 }
 
 func BenchmarkStart(b *testing.B) {
@@ -69,5 +69,5 @@ func BenchmarkConnect(b *testing.B) {
 
 func benchWays(b *testing.B, bench func(*testing.B, *guest.Client)) {
 	b.Run("wire", func(b *testing.B) { bench(b, wire(service(b, "/", asOurselves()), guest.ClientOptions{})) })
-	b.Run("near", func(b *testing.B) { bench(b, near(service(b, "/", asOurselves()), guest.ClientOptions{})) })
+	b.Run("in-process", func(b *testing.B) { bench(b, inProcess(service(b, "/", asOurselves()), guest.ClientOptions{})) })
 }

@@ -1,6 +1,9 @@
 package sandbox
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Fidelity says how much of a running sandbox a verb carries over.
 type Fidelity string
@@ -72,4 +75,12 @@ type Forker interface {
 	// policy, lifetime and metadata apply. Either all children live or none do,
 	// and the source goes on unchanged in both cases.
 	Fork(ctx context.Context, children []Spec) ([]Instance, error)
+}
+
+// ForkReporter is a Forker that knows what a fork cost its source, for those who
+// measure.
+type ForkReporter interface {
+	// LastForkPause is how long the last Fork kept the processes of the source
+	// from running; zero before the first, and where they were paused anyway.
+	LastForkPause() time.Duration
 }

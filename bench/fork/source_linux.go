@@ -60,7 +60,7 @@ func (s source) first(ctx context.Context) (_ sample, err error) {
 
 // pause is how long the last fork stopped the source, where its driver says so.
 func (s source) pause() time.Duration {
-	if p, ok := s.instance.(interface{ LastForkPause() time.Duration }); ok {
+	if p, ok := s.instance.(sandbox.ForkReporter); ok {
 		return p.LastForkPause()
 	}
 	return 0

@@ -18,10 +18,6 @@ import (
 // backend is how the guest service, which runs beside a cell, reaches into it.
 type backend struct{ *instance }
 
-// Backend reaches the cell without the wire of the guest service, for callers in
-// this very program.
-func (i *instance) Backend() guest.Backend { return backend{i} }
-
 // Start implements guest.Backend.
 func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, error) {
 	if err := b.alive(); err != nil {

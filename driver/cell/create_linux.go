@@ -92,7 +92,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if i.id == "" {
 		i.id = newID()
 	}
-	if i.service, err = guest.New(i.Backend(), e.serviceOptions(spec, root)); err != nil {
+	if i.service, err = guest.New(backend{i}, e.serviceOptions(spec, root)); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
 	if err := i.boot(ctx, root); err != nil {

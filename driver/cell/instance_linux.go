@@ -45,6 +45,7 @@ type instance struct {
 var (
 	_ sandbox.Instance = (*instance)(nil)
 	_ sandbox.Pauser   = (*instance)(nil)
+	_ guest.InProcess  = (*instance)(nil)
 )
 
 // ID implements sandbox.Instance.
@@ -63,8 +64,8 @@ func (i *instance) Dial(context.Context) (net.Conn, error) {
 	return ours, nil
 }
 
-// Guest is what guest.ClientFor asks for: the service itself, without that wire.
-func (i *instance) Guest() (guest.Near, error) {
+// Guest implements guest.InProcess.
+func (i *instance) Guest() (guest.InProcessService, error) {
 	if err := i.alive(); err != nil {
 		return nil, err
 	}
@@ -178,10 +179,8 @@ func (i *instance) watch() {
 
 // unasked finds out why PID 1 ended though nobody asked it to.
 func (i *instance) unasked(signal string) sandbox.Exit {
-	if i.group != nil {
-		if events, err := i.group.Events(); err == nil && events.OOMKills > 0 {
-			return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
-		}
+	if i.group.OutOfMemory() {
+		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
 	}
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("its init was ended from outside (%s)", signal)}
 }

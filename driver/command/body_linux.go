@@ -66,7 +66,7 @@ type join func(context.Context, *guestagent.Pipes) (*channel.Dialer, error)
 
 func (b *body) meet(ctx context.Context, join join) (_ *channel.Dialer, err error) {
 	// Another program has been executed, so this program's memory is out of the group.
-	if err := b.engine.groups.Limit(b.group, b.limits); err != nil {
+	if err := b.engine.groups.limit(b.group, b.limits); err != nil {
 		return nil, err
 	}
 	// The stage is there before the program is, and stays as it is.
@@ -106,7 +106,7 @@ func (b *body) Kill() (err error) {
 // Wait implements guestagent.Body.
 func (b *body) Wait() sandbox.Exit {
 	status, err := b.monitor.Wait()
-	if guestagent.OutOfMemory(b.group) {
+	if b.group.OutOfMemory() {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
 	}
 	detail := fmt.Sprintf("%s ended (code %d): %s", b.engine.system.Program, status.Code, b.pipes.Said())
@@ -127,7 +127,7 @@ func (b *body) Release(ctx context.Context) error {
 
 // Stats implements guestagent.Body.
 func (b *body) Stats(context.Context) (sandbox.Stats, error) {
-	stats, err := b.engine.groups.Stats(b.group, b.limits)
+	stats, err := b.engine.groups.stats(b.group, b.limits)
 	if b.engine.system.Opaque {
 		stats.Processes, stats.ForksDenied = nil, nil // are the program's own
 	}

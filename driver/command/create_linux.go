@@ -66,7 +66,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	case memory > 0 && memory < e.system.MinMemory:
 		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that %s and the service inside the sandbox need", memory, e.system.MinMemory, name), "")
 	}
-	return e.groups.Accepts(spec.Limits)
+	return e.groups.accepts(spec.Limits)
 }
 
 // create acquires one thing after another; a failure gives all of them back.
@@ -85,12 +85,12 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	}
 	b := &body{engine: e, limits: e.system.group(spec.Limits)}
 	var attach cgroup.Attach
-	if b.group, attach, err = e.groups.Make(b.limits); err != nil {
+	if b.group, attach, err = e.groups.make(b.limits); err != nil {
 		return nil, err
 	}
 	dialer, err := b.run(ctx, spec, launch.Program{Group: attach, Tree: tree}, e.settings(spec, root), from)
 	if err != nil {
-		return nil, errors.Join(err, guestagent.Remove(b.group))
+		return nil, errors.Join(err, remove(b.group))
 	}
 	i := &Instance{Instance: guestagent.New(e.system.Name, spec.ID, spec, b, dialer), body: b, spec: spec, digest: root.Digest}
 	e.fleet.Add(i.Instance)

@@ -32,7 +32,7 @@ type engine struct {
 	host   *launch.Host
 	images *image.Store
 	bare   overlay.Bare
-	groups *guestagent.Groups
+	groups *groups
 	fleet  guestagent.Fleet
 }
 
@@ -74,7 +74,7 @@ func (e *engine) start(opts Options) (err error) {
 	if e.host, err = launch.Open(); err != nil {
 		return explain(err)
 	}
-	if e.groups, err = guestagent.OpenGroups(context.Background(), opts.RunDir); err != nil {
+	if e.groups, err = openGroups(context.Background(), opts.RunDir); err != nil {
 		return errors.Join(err, e.host.Close())
 	}
 	return nil
@@ -124,7 +124,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 	defer cancel()
-	return errors.Join(err, e.host.Close(), e.groups.Close(ctx))
+	return errors.Join(err, e.host.Close(), e.groups.close(ctx))
 }
 
 // Reap implements sandbox.Reaper: when a program is killed the kernel ends its

@@ -30,7 +30,7 @@ func (i *Instance) Resume(context.Context) error {
 func (i *Instance) setPaused(paused bool, change func() error) error {
 	return i.SetPaused(paused, func() error {
 		if i.body.group == nil {
-			return &sandbox.Error{Class: sandbox.Unavailable, Op: i.body.engine.system.Name + ": pause", Err: i.body.engine.groups.Unlimited()}
+			return &sandbox.Error{Class: sandbox.Unavailable, Op: i.body.engine.system.Name + ": pause", Err: i.body.engine.groups.unlimited}
 		}
 		return change()
 	})

@@ -6,7 +6,9 @@ import (
 	"aether/image/kernel"
 )
 
-// InstallKernel fetches a kernel for machines, if there is none yet.
+var _ kernel.Installer = (*Driver)(nil)
+
+// InstallKernel implements kernel.Installer.
 func (d *Driver) InstallKernel(ctx context.Context) (kernel.Kernel, error) {
 	return kernel.Install(ctx, d.opts.Kernel.Installed)
 }

@@ -85,7 +85,7 @@ const settle = 200 * time.Millisecond
 
 // unasked says how a machine ended that nobody asked to.
 func (m *machine) unasked(how string) sandbox.Exit {
-	if guestagent.OutOfMemory(m.group) {
+	if m.group.OutOfMemory() {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the monitor used more than its guest's memory and what it needs itself"}
 	}
 	select {

@@ -46,10 +46,13 @@ func New(root, cgroup string) (*Backend, error) {
 }
 
 // AsInit makes the back end start processes as the first process of a sandbox
-// has to: all children are awaited in one place, and when memory is short the
-// kernel kills a command rather than its service.
-func (b *Backend) AsInit(children *subreaper.Children) (err error) {
-	b.children = children
+// has to: all children are awaited in one place as long as this process lives,
+// orphans included, and when memory is short the kernel kills a command rather
+// than its service.
+func (b *Backend) AsInit() (err error) {
+	if b.children, err = subreaper.Adopt(); err != nil {
+		return err
+	}
 	b.adjust, b.adjusted, err = openAdjust()
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"aether/guest"
 	"aether/guest/local"
 	"aether/internal/host/guestinit"
-	"aether/internal/host/subreaper"
 	"aether/sandbox"
 )
 
@@ -151,11 +150,7 @@ func (c Config) open(group string) (*guest.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	children, err := subreaper.Adopt()
-	if err != nil {
-		return nil, err
-	}
-	if err := backend.AsInit(children); err != nil {
+	if err := backend.AsInit(); err != nil {
 		return nil, err
 	}
 	if c.GuardedMemory > 0 {

@@ -19,6 +19,14 @@ import (
 // metaPackage always depends on the newest kernel for virtual machines.
 func metaPackage() string { return "linux-image-cloud-" + runtime.GOARCH }
 
+// Installer is a sandbox.Driver whose machines need a kernel that a user can have
+// fetched ahead of the first one. It is found by type assertion.
+type Installer interface {
+	// InstallKernel fetches a kernel, if there is none yet, to where this driver
+	// looks for one. Errors: those of Install.
+	InstallKernel(context.Context) (Kernel, error)
+}
+
 // Install fetches the distribution's kernel for virtual machines, as its package
 // manager is set up to, and unpacks it below dir without installing anything on
 // the host; it needs no privilege. One that is there already is not fetched again.

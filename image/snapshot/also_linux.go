@@ -14,25 +14,25 @@ func (d *Draft) TakeAlso(dir *os.File, place string) error {
 	for parent := path.Dir(place); parent != "."; parent = path.Dir(parent) {
 		d.add(entry{Path: text(parent), Kind: kindDir, Mode: 0o755}, -1)
 	}
-	return upperdir.Walk(d.ctx, dir, elsewhere{d, place})
+	return upperdir.Walk(d.ctx, dir, elsewhere{taking{d}, place})
 }
 
 // elsewhere is a Draft for entries whose paths are not below the root.
 type elsewhere struct {
-	*Draft
+	taking
 	place string
 }
 
-// Enter implements upper.Visitor.
+// Enter implements upperdir.Visitor.
 func (w elsewhere) Enter(e *upperdir.Entry) error {
 	moved := *e
 	moved.Path, moved.Opaque = path.Join(w.place, e.Path), true
-	return w.Draft.Enter(&moved)
+	return w.taking.Enter(&moved)
 }
 
-// Visit implements upper.Visitor.
+// Visit implements upperdir.Visitor.
 func (w elsewhere) Visit(e *upperdir.Entry) error {
 	moved := *e
 	moved.Path = path.Join(w.place, e.Path)
-	return w.Draft.Visit(&moved)
+	return w.taking.Visit(&moved)
 }

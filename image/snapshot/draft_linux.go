@@ -52,7 +52,7 @@ func (s *Store) Take(ctx context.Context, dir *os.File, ids func(uid, gid uint32
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	d := &Draft{ctx: ctx, store: s, work: work, ids: ids, same: map[upperdir.ID]int{}}
-	if err := upperdir.Walk(ctx, dir, d); err != nil {
+	if err := upperdir.Walk(ctx, dir, taking{d}); err != nil {
 		return nil, errors.Join(fmt.Errorf("snapshot: %w", err), d.Discard())
 	}
 	return d, nil
@@ -61,8 +61,11 @@ func (s *Store) Take(ctx context.Context, dir *os.File, ids func(uid, gid uint32
 // Discard gives the room of the copies back.
 func (d *Draft) Discard() error { return d.work.remove() }
 
-// Enter implements upper.Visitor.
-func (d *Draft) Enter(e *upperdir.Entry) error {
+// taking is a Draft while the upper directory is walked.
+type taking struct{ *Draft }
+
+// Enter implements upperdir.Visitor.
+func (d taking) Enter(e *upperdir.Entry) error {
 	if err := checkPath(e); err != nil {
 		return err
 	}
@@ -80,11 +83,11 @@ func (d *Draft) Enter(e *upperdir.Entry) error {
 	return nil
 }
 
-// Leave implements upper.Visitor.
-func (d *Draft) Leave(*upperdir.Entry) error { return nil }
+// Leave implements upperdir.Visitor.
+func (taking) Leave(*upperdir.Entry) error { return nil }
 
-// Visit implements upper.Visitor.
-func (d *Draft) Visit(e *upperdir.Entry) error {
+// Visit implements upperdir.Visitor.
+func (d taking) Visit(e *upperdir.Entry) error {
 	if err := checkPath(e); err != nil {
 		return err
 	}

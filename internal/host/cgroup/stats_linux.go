@@ -117,6 +117,16 @@ func (g *Group) Events() (Events, error) {
 	return Events{OOMKills: kills, PidsDenied: denied}, g.wrap("events", errors.Join(err1, err2))
 }
 
+// OutOfMemory says whether the group's limit on memory has killed anybody; the
+// answer of no group, nil, and of one that is gone is no.
+func (g *Group) OutOfMemory() bool {
+	if g == nil {
+		return false
+	}
+	events, err := g.Events()
+	return err == nil && events.OOMKills > 0
+}
+
 // OOMKills is that part of Events alone.
 func (g *Group) OOMKills() (int64, error) {
 	kills, err := g.event(Memory, "memory.oom_control", "memory.events", "oom_kill")

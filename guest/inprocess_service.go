@@ -15,9 +15,12 @@ import (
 	pb "aether/guest/wire/process"
 )
 
-var _ Near = (*Service)(nil)
+var _ InProcessService = (*Service)(nil)
 
-func (s *Service) startNear(ctx context.Context, opts ClientOptions, req *pb.StartRequest) (nearProcess, error) {
+// Backend implements InProcessService.
+func (s *Service) Backend() Backend { return s.backend }
+
+func (s *Service) startInProcess(ctx context.Context, opts ClientOptions, req *pb.StartRequest) (inProcessRun, error) {
 	header, err := s.admit(ctx, opts)
 	if err != nil {
 		return nil, rpcError(err)
@@ -34,10 +37,10 @@ func (s *Service) startNear(ctx context.Context, opts ClientOptions, req *pb.Sta
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	return s.near(ctx, p, r), nil
+	return s.followInProcess(ctx, p, r), nil
 }
 
-func (s *Service) connectNear(ctx context.Context, opts ClientOptions, sel *pb.ProcessSelector) (nearProcess, error) {
+func (s *Service) connectInProcess(ctx context.Context, opts ClientOptions, sel *pb.ProcessSelector) (inProcessRun, error) {
 	if _, err := s.admit(ctx, opts); err != nil {
 		return nil, rpcError(err)
 	}
@@ -45,7 +48,7 @@ func (s *Service) connectNear(ctx context.Context, opts ClientOptions, sel *pb.P
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	return s.near(ctx, p, p.out.attach()), nil
+	return s.followInProcess(ctx, p, p.out.attach()), nil
 }
 
 // admit is what happens to a call before it reaches the service: it says who
@@ -78,8 +81,8 @@ func received(req *pb.StartRequest) (*pb.StartRequest, error) {
 	return own, proto.Unmarshal(data, own)
 }
 
-// nearFollower is a follower that its client draws from directly.
-type nearFollower struct {
+// inProcessFollower is a follower that its client draws from directly.
+type inProcessFollower struct {
 	*follower
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -87,9 +90,9 @@ type nearFollower struct {
 	err     error
 }
 
-// near follows a process until the context ends, or Close.
-func (s *Service) near(ctx context.Context, p *process, r *reader) *nearFollower {
-	n := &nearFollower{follower: s.follower(p, r, http.Header{})}
+// followInProcess follows a process until the context ends, or Close.
+func (s *Service) followInProcess(ctx context.Context, p *process, r *reader) *inProcessFollower {
+	n := &inProcessFollower{follower: s.follower(p, r, http.Header{})}
 	n.ctx, n.cancel = context.WithCancel(ctx)
 	// A client that is not drawing must not hold the process back after this.
 	context.AfterFunc(n.ctx, r.detach)
@@ -98,7 +101,7 @@ func (s *Service) near(ctx context.Context, p *process, r *reader) *nearFollower
 
 // Receive takes each event as it gives it: one that its client drops is gone, as
 // it is for one that it has received over the wire.
-func (n *nearFollower) Receive() bool {
+func (n *inProcessFollower) Receive() bool {
 	if n.err != nil {
 		return false
 	}
@@ -109,10 +112,10 @@ func (n *nearFollower) Receive() bool {
 	return n.err == nil
 }
 
-func (n *nearFollower) event() *pb.ProcessEvent      { return n.current }
-func (n *nearFollower) ResponseTrailer() http.Header { return n.trailer }
+func (n *inProcessFollower) event() *pb.ProcessEvent      { return n.current }
+func (n *inProcessFollower) ResponseTrailer() http.Header { return n.trailer }
 
-func (n *nearFollower) Err() error {
+func (n *inProcessFollower) Err() error {
 	if n.err == io.EOF {
 		return nil
 	}
@@ -120,17 +123,17 @@ func (n *nearFollower) Err() error {
 }
 
 // Close may be called while another waits in Receive, which then fails.
-func (n *nearFollower) Close() error {
+func (n *inProcessFollower) Close() error {
 	n.cancel()
 	n.reader.detach() // now, and not when the context gets to it
 	return nil
 }
 
-func (n *nearFollower) write(ctx context.Context, in *pb.ProcessInput) error {
+func (n *inProcessFollower) write(ctx context.Context, in *pb.ProcessInput) error {
 	return rpcError(n.process.write(ctx, in))
 }
 
-func (n *nearFollower) writeFollowing(in *pb.ProcessInput) error {
+func (n *inProcessFollower) writeFollowing(in *pb.ProcessInput) error {
 	err := n.ctx.Err()
 	if err == nil {
 		err = n.write(n.ctx, in)
@@ -141,4 +144,4 @@ func (n *nearFollower) writeFollowing(in *pb.ProcessInput) error {
 	return err
 }
 
-func (n *nearFollower) closeInput() error { return rpcError(n.process.closeInput()) }
+func (n *inProcessFollower) closeInput() error { return rpcError(n.process.closeInput()) }

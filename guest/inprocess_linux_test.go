@@ -19,8 +19,8 @@ import (
 	"aether/sandbox"
 )
 
-// TestNearErrorsAreThoseOfTheWire has calls fail over the wire and near.
-func TestNearErrorsAreThoseOfTheWire(t *testing.T) {
+// TestInProcessErrorsAreThoseOfTheWire has calls fail over the wire and in-process.
+func TestInProcessErrorsAreThoseOfTheWire(t *testing.T) {
 	opts := asOurselves()
 	opts.AccessToken = "secret"
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -63,7 +63,7 @@ func TestNearErrorsAreThoseOfTheWire(t *testing.T) {
 		if c.as.AccessToken == "" {
 			c.as.AccessToken = opts.AccessToken
 		}
-		want, got := c.call(wire(service(t, "/", opts), c.as)), c.call(near(service(t, "/", opts), c.as))
+		want, got := c.call(wire(service(t, "/", opts), c.as)), c.call(inProcess(service(t, "/", opts), c.as))
 		sameError(t, c.name, got, want)
 	}
 }
@@ -82,11 +82,11 @@ func sameError(t *testing.T, name string, got, want error) {
 	t.Helper()
 	var g, w *sandbox.Error
 	if !errors.As(got, &g) || !errors.As(want, &w) {
-		t.Errorf("%s: near %v, over the wire %v", name, got, want)
+		t.Errorf("%s: in-process %v, over the wire %v", name, got, want)
 		return
 	}
 	if g.Class != w.Class || g.Op != w.Op || g.Field != w.Field || g.Retry != w.Retry {
-		t.Errorf("%s: near %#v, over the wire %#v", name, g, w)
+		t.Errorf("%s: in-process %#v, over the wire %#v", name, g, w)
 	}
 }
 
@@ -96,20 +96,20 @@ type ended struct{ sandbox.Instance }
 var errEnded = &sandbox.Error{Class: sandbox.NotFound, Op: "test", Reason: "the sandbox has ended"}
 
 func (ended) Dial(context.Context) (net.Conn, error) { return nil, errEnded }
-func (ended) Guest() (guest.Near, error)             { return nil, errEnded }
+func (ended) Guest() (guest.InProcessService, error) { return nil, errEnded }
 
-func TestNearOfAnInstanceThatHasEnded(t *testing.T) {
+func TestInProcessOfAnInstanceThatHasEnded(t *testing.T) {
 	far := guest.NewClient(ended{}.Dial, guest.ClientOptions{})
 	close := guest.ClientFor(ended{}, guest.ClientOptions{})
 	sameError(t, "start", ignore(close.Start(t.Context(), sh("true"))), ignore(far.Start(t.Context(), sh("true"))))
 	sameError(t, "connect", ignore(close.Connect(t.Context(), 1, guest.Cmd{})), ignore(far.Connect(t.Context(), 1, guest.Cmd{})))
 }
 
-// TestNearServiceIsClosed closes the service of a process that is followed, and
+// TestInProcessServiceIsClosed closes the service of a process that is followed, and
 // calls it afterwards.
-func TestNearServiceIsClosed(t *testing.T) {
+func TestInProcessServiceIsClosed(t *testing.T) {
 	s := service(t, "/", asOurselves())
-	client := near(s, guest.ClientOptions{})
+	client := inProcess(s, guest.ClientOptions{})
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"60"}})
 	if err != nil {
 		t.Fatal(err)
@@ -128,12 +128,12 @@ func TestNearServiceIsClosed(t *testing.T) {
 	}
 }
 
-// noWire is an instance that can only be called near.
+// noWire is an instance that can only be called in-process.
 type noWire struct{ beside }
 
 func (noWire) Dial(context.Context) (net.Conn, error) { return nil, errors.New("the wire was used") }
 
-func TestNearNeedsNoWire(t *testing.T) {
+func TestInProcessNeedsNoWire(t *testing.T) {
 	client := guest.ClientFor(noWire{beside{service: service(t, "/", asOurselves())}}, guest.ClientOptions{})
 	cmd := sh("cat; echo err >&2; exit 3")
 	cmd.Stdin = bytes.NewReader([]byte("in"))
@@ -142,9 +142,9 @@ func TestNearNeedsNoWire(t *testing.T) {
 	}
 }
 
-// TestNearKeepsNothingOfItsCaller changes a command after it was started.
-func TestNearKeepsNothingOfItsCaller(t *testing.T) {
-	client := here(t, near)
+// TestInProcessKeepsNothingOfItsCaller changes a command after it was started.
+func TestInProcessKeepsNothingOfItsCaller(t *testing.T) {
+	client := here(t, inProcess)
 	args := []string{"60"}
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: args})
 	if err != nil {
@@ -158,10 +158,10 @@ func TestNearKeepsNothingOfItsCaller(t *testing.T) {
 	}
 }
 
-// TestNearClosedEarlyLeavesNothing stops following a process, by its Close or by
+// TestInProcessClosedEarlyLeavesNothing stops following a process, by its Close or by
 // its context, whether somebody waits for it or not.
-func TestNearClosedEarlyLeavesNothing(t *testing.T) {
-	client := here(t, near)
+func TestInProcessClosedEarlyLeavesNothing(t *testing.T) {
+	client := here(t, inProcess)
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"60"}, StdinPipe: true})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,5 @@
+package cell
+
+import "aether/sandbox"
+
+var _ sandbox.ForkReporter = (*instance)(nil)
