@@ -64,9 +64,6 @@ var forTests = []string{"internal/unprivtest", "internal/testroot"}
 // that all are held to, and what drivers of one kind have in common.
 var driversShare = []string{"command", "daemon", "drivertest", "guestagent", "vmm"}
 
-// mayUseUnsafe are the folders that were made for raw memory and system calls.
-var mayUseUnsafe = []string{"internal/host"}
-
 type source struct {
 	dir  string // slash-separated, relative to the module
 	name string
@@ -110,19 +107,6 @@ func checkArrow(t *testing.T, src source, from *room, to string) {
 	}
 	if from.name == "driver" && target == "driver" && driverOf(src.dir) != "all" && driverOf(inner) != driverOf(src.dir) && !slices.Contains(driversShare, driverOf(inner)) {
 		t.Errorf("%s/%s imports %s: drivers never import each other, because each must be removable alone", src.dir, src.name, to)
-	}
-}
-
-func TestUnsafeOnlyInHost(t *testing.T) {
-	for _, src := range sources(t) {
-		if ast.IsGenerated(src.file) || slices.Contains(mayUseUnsafe, roomOf(src.dir).name) {
-			continue
-		}
-		for _, to := range imports(t, src) {
-			if to == "unsafe" || to == "golang.org/x/sys/unix" {
-				t.Errorf("%s/%s imports %s: raw memory and system calls live under internal/host/, where reviewers look for them", src.dir, src.name, to)
-			}
-		}
 	}
 }
 

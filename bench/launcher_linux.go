@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
 )
 
@@ -37,7 +38,7 @@ func newLauncher(dir string) (l *launcher, err error) {
 	}
 	setup := func() error { return nil }
 	if os.Geteuid() == 0 {
-		setup = hideUnified
+		setup = cgroup.HideUnified
 	}
 	for range runtime.NumCPU() {
 		t, err := spawn.NewThread(setup)
@@ -48,29 +49,6 @@ func newLauncher(dir string) (l *launcher, err error) {
 		l.free <- t
 	}
 	return l, nil
-}
-
-// unifiedMount is where hybrid hosts mount cgroup version 2 beside version 1.
-const unifiedMount = "/sys/fs/cgroup/unified"
-
-// hideUnified gives the thread a mount namespace of its own in which a hybrid
-// host looks like one with version 1 only: crun refuses to run on hybrid ones.
-// An empty file system takes the place, for crun makes directories there.
-func hideUnified() error {
-	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
-		return os.NewSyscallError("unshare", err)
-	}
-	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
-	if err != nil || !strings.Contains(string(mounts), " "+unifiedMount+" ") {
-		return err
-	}
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return os.NewSyscallError("mount", err)
-	}
-	if err := syscall.Unmount(unifiedMount, syscall.MNT_DETACH); err != nil {
-		return os.NewSyscallError("umount", err)
-	}
-	return os.NewSyscallError("mount", syscall.Mount("none", unifiedMount, "tmpfs", 0, "size=16m,mode=755"))
 }
 
 // started is a program of a peer that has been started.

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"aether/internal/host/sysinfo"
 )
 
 // memory is the host's, in KiB by the names of /proc/meminfo.
@@ -61,7 +62,7 @@ const (
 // pages, are out of the picture first.
 func settled() (memory, error) {
 	debug.FreeOSMemory()
-	syscall.Sync()
+	sysinfo.Sync()
 	var readings []memory
 	for deadline := time.Now().Add(settleTime); ; time.Sleep(settlePause) {
 		m, err := readMemory()

@@ -3,10 +3,10 @@ package image
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -47,7 +47,7 @@ func fakeHost(t *testing.T) string {
 	}
 	// Reached by name through a link: /etc/pki is /root.
 	put(t, root, "root/tls/certs/x.pem", secret, 0o644)
-	check(t, syscall.Mkfifo(filepath.Join(root, "etc/ssl/certs/fifo"), 0o644))
+	check(t, exec.Command("mkfifo", filepath.Join(root, "etc/ssl/certs/fifo")).Run())
 	return root
 }
 

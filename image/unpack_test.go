@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 
@@ -175,12 +176,20 @@ func TestWhiteoutsBecomeOverlayWhiteouts(t *testing.T) {
 	}
 	absent(t, a.layer, "o/useless")
 	for name, want := range map[string]string{"o": "y", "both": "y", "d": ""} {
-		value := make([]byte, 8)
-		n, _ := syscall.Getxattr(filepath.Join(a.layer, name), "user.overlay.opaque", value)
-		if got := string(value[:max(n, 0)]); got != want {
+		if got := attrsOf(t, filepath.Join(a.layer, name), "user.overlay.")["opaque"]; got != want {
 			t.Errorf("%s is opaque: %q, want %q", name, got, want)
 		}
 	}
+}
+
+func attrsOf(t *testing.T, path, prefix string) map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
+	check(t, err)
+	defer f.Close()
+	attrs, err := inroot.Attrs(f, prefix)
+	check(t, err)
+	return attrs
 }
 
 func TestTruncatedArchives(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"aether/internal/host/proctree"
 )
 
 // criu is a python3 that CRIU has saved, spoken to through fifos, which it opens
@@ -91,8 +93,10 @@ func (c *criu) save(ctx context.Context, command []string) error {
 // fifo makes one if it is not there and opens it so that neither end waits.
 func (c *criu) fifo(name string) (*os.File, error) {
 	path := filepath.Join(c.dir, name)
-	if err := syscall.Mkfifo(path, 0o600); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		if err := exec.Command("mkfifo", "-m", "600", path).Run(); err != nil {
+			return nil, fmt.Errorf("mkfifo: %w", err)
+		}
 	}
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
@@ -120,10 +124,10 @@ func (c *criu) restore(ctx context.Context) (_ sample, err error) {
 
 // end kills the program and waits until its number is free for the next life.
 func (c *criu) end(ctx context.Context) error {
-	if err := syscall.Kill(c.pid, syscall.SIGKILL); err != nil {
+	if err := proctree.Kill(c.pid); err != nil {
 		return err
 	}
-	for !errors.Is(syscall.Kill(c.pid, 0), syscall.ESRCH) {
+	for proctree.Exists(c.pid) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

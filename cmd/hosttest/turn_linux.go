@@ -8,8 +8,9 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
+
+	"aether/internal/host/proctree"
 )
 
 const (
@@ -141,6 +142,6 @@ func clip(text string, most int) string {
 // not wait for those who keep its output open.
 func stopAll(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = 10 * time.Second
 }

@@ -14,6 +14,7 @@ import (
 
 	"aether/driver/cell"
 	"aether/guest"
+	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
 
@@ -281,7 +282,7 @@ func TestLifetimeExpires(t *testing.T) {
 func TestCrashedInit(t *testing.T) {
 	instance := newCell(t, sandbox.Spec{})
 	start(t, instance, "sleep 1000")
-	if err := syscall.Kill(initOf(t), syscall.SIGKILL); err != nil {
+	if err := proctree.Kill(initOf(t)); err != nil {
 		t.Fatal(err)
 	}
 	exit, err := instance.Wait(t.Context())

@@ -8,13 +8,13 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"aether/guest"
 	"aether/image"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
+	"aether/internal/host/sysinfo"
 	"aether/sandbox"
 )
 
@@ -178,19 +178,9 @@ func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
 		limits.Pids = 0 // a resource limit instead: see config
 	}
 	if limits.Memory == 0 && e.holds(cgroup.Memory) {
-		limits.Memory = defaultMemory()
+		limits.Memory = sysinfo.HalfOfMemory()
 	}
 	return group.Set(limits)
-}
-
-// defaultMemory is half of the host's: enough for any honest command, and the
-// host outlives a hostile one.
-func defaultMemory() int64 {
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		return 0
-	}
-	return int64(info.Totalram) * int64(info.Unit) / 2
 }
 
 func (i *instance) config() confine.Config {

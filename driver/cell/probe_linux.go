@@ -11,6 +11,7 @@ import (
 	"aether/guest"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
+	"aether/internal/host/sysinfo"
 	"aether/sandbox"
 )
 
@@ -132,16 +133,9 @@ func limitGaps() []sandbox.Gap {
 }
 
 func kernelVersion() string {
-	var name syscall.Utsname
-	if err := syscall.Uname(&name); err != nil {
+	release, err := sysinfo.Release()
+	if err != nil {
 		return ""
 	}
-	var release []byte
-	for _, c := range name.Release {
-		if c == 0 {
-			break
-		}
-		release = append(release, byte(c))
-	}
-	return "Linux " + string(release)
+	return release
 }

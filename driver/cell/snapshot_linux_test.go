@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -146,10 +147,11 @@ func blocksUnder(t *testing.T, dir string) (total int64) {
 	t.Helper()
 	seen := map[uint64]bool{}
 	for _, name := range filesBelow(t, dir) {
-		var st syscall.Stat_t
-		if err := syscall.Lstat(name, &st); err != nil {
+		info, err := os.Lstat(name)
+		if err != nil {
 			t.Fatal(err)
 		}
+		st := info.Sys().(*syscall.Stat_t)
 		if !seen[st.Ino] {
 			seen[st.Ino] = true
 			total += st.Blocks
@@ -292,7 +294,7 @@ func TestRestoreRefuses(t *testing.T) {
 		}, sandbox.Spec{}, sandbox.Invalid, "snapshot"},
 		{"a fifo for the record", func(t *testing.T, dir string) {
 			remove(t, dir, "snapshot.json")
-			if err := syscall.Mkfifo(filepath.Join(dir, "snapshot.json"), 0o600); err != nil {
+			if err := exec.Command("mkfifo", "-m", "600", filepath.Join(dir, "snapshot.json")).Run(); err != nil {
 				t.Fatal(err)
 			}
 		}, sandbox.Spec{}, sandbox.Invalid, "snapshot"},

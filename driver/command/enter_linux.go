@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
 
@@ -100,7 +101,7 @@ func (i *Instance) entering(ctx context.Context, files int, args []string) (*exe
 	cmd := exec.CommandContext(ctx, enter, append(append(all, "--", e.tools.program), args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = lastWords
 	return cmd, nil
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 
 	"aether/driver/guestagent"
 	"aether/internal/host/cgroup"
+	"aether/internal/host/sysinfo"
 	"aether/sandbox"
 )
 
@@ -93,7 +93,7 @@ func (g *groups) limit(group *cgroup.Group, l sandbox.Limits) error {
 func (g *groups) limits(l sandbox.Limits) cgroup.Limits {
 	limits := limitsOf(l)
 	if limits.Memory == 0 && g.hierarchy.Holds()&cgroup.Memory != 0 {
-		limits.Memory = defaultMemory()
+		limits.Memory = sysinfo.HalfOfMemory()
 	}
 	if limits.Pids == 0 && g.hierarchy.Holds()&cgroup.Pids != 0 {
 		limits.Pids = guestagent.DefaultProcesses
@@ -102,16 +102,6 @@ func (g *groups) limits(l sandbox.Limits) cgroup.Limits {
 		limits.Pids = min(limits.Pids+guestagent.Overhead, maxPids)
 	}
 	return limits
-}
-
-// defaultMemory is half of the host's: enough for any honest command, and the
-// host outlives a hostile one.
-func defaultMemory() int64 {
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		return 0
-	}
-	return int64(info.Totalram) * int64(info.Unit) / 2
 }
 
 // stats is what a group uses, and how often it ran into its limits.

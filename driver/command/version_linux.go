@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"aether/internal/host/proctree"
 )
 
 // lastWords is how long what a program leaves behind may hold its output open.
@@ -16,7 +18,7 @@ const lastWords = 100 * time.Millisecond
 func FirstLine(ctx context.Context, path string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = lastWords
 	text, err := cmd.Output()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")

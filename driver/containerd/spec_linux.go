@@ -3,13 +3,13 @@ package containerd
 import (
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"aether/driver/command"
 	"aether/driver/guestagent"
 	"aether/image"
+	"aether/internal/host/sysinfo"
 	"aether/sandbox"
 )
 
@@ -64,7 +64,7 @@ func (e *engine) resources(l sandbox.Limits) *specs.LinuxResources {
 	memory, pids := l.MemoryBytes, l.Processes
 	if e.opts.boundary() == sandbox.ProcessBoundary {
 		if memory == 0 {
-			memory = halfOfMemory()
+			memory = sysinfo.HalfOfMemory()
 		}
 		if pids == 0 {
 			pids = guestagent.DefaultProcesses
@@ -82,14 +82,6 @@ func (e *engine) resources(l sandbox.Limits) *specs.LinuxResources {
 		r.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
 	}
 	return r
-}
-
-func halfOfMemory() int64 {
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		return 0
-	}
-	return int64(info.Totalram) * int64(info.Unit) / 2
 }
 
 // mounts are those that every container has, the image's read-only directories,

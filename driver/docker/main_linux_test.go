@@ -67,7 +67,7 @@ func startDaemon(dir string) (socket string, stop func(), err error) {
 	}
 	return socket, func() {
 		daemon.End(syscall.SIGTERM)
-		_ = syscall.Unmount(filepath.Join(dir, "exec", "netns", "default"), syscall.MNT_DETACH) // which it leaves
+		_ = exec.Command("umount", "-l", filepath.Join(dir, "exec", "netns", "default")).Run() // which it leaves
 	}, nil
 }
 

@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"aether/driver/command/commandtest"
 	"aether/driver/guestagent"
 	"aether/driver/gvisor"
+	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
 
@@ -100,7 +100,7 @@ func TestBoxWithTheLeastMemory(t *testing.T) {
 func TestBoxCrashes(t *testing.T) {
 	need(t)
 	instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
-	if err := syscall.Kill(kernelPid(t), syscall.SIGKILL); err != nil {
+	if err := proctree.Kill(kernelPid(t)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -104,7 +104,7 @@ func (d *daemon) unmount() {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(mounts)) {
 		if at := strings.Fields(line)[1]; strings.HasPrefix(at, d.dir+"/") {
-			_ = syscall.Unmount(at, syscall.MNT_DETACH)
+			_ = exec.Command("umount", "-l", at).Run()
 		}
 	}
 }

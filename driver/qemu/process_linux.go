@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"aether/internal/host/cgroup"
+	"aether/internal/host/launch"
 	"aether/internal/host/spawn"
 )
 
@@ -67,7 +68,7 @@ func (l invocation) start() (_ *process, _ wires, err error) {
 	}()
 	for _, ours := range []**net.UnixConn{&w.monitor, &w.channel, &w.console} {
 		var file *os.File
-		if *ours, file, err = socketPair(); err != nil {
+		if *ours, file, err = launch.SocketPair(); err != nil {
 			return nil, w, err
 		}
 		theirs = append(theirs, file)
@@ -159,18 +160,4 @@ func (p *process) kill() error {
 		return err
 	}
 	return nil
-}
-
-// socketPair gives our end as a connection and theirs as a file.
-func socketPair() (*net.UnixConn, *os.File, error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	conn, err := net.FileConn(ours)
-	if err = errors.Join(err, ours.Close()); err != nil {
-		return nil, nil, errors.Join(err, theirs.Close())
-	}
-	return conn.(*net.UnixConn), theirs, nil
 }

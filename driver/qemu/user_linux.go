@@ -30,10 +30,11 @@ func lowlyUser(a accel) *syscall.Credential {
 	if a.name != hardware.name {
 		return user
 	}
-	var device syscall.Stat_t
-	if err := syscall.Stat("/dev/kvm", &device); err != nil {
+	info, err := os.Stat("/dev/kvm")
+	if err != nil {
 		return nil
 	}
+	device := info.Sys().(*syscall.Stat_t)
 	switch {
 	case device.Mode&0o006 == 0o006:
 		return user

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -126,7 +127,7 @@ func TestTake(t *testing.T) {
 		"a link":            {func(name string) error { return os.Symlink(foreign, name) }, false},
 		"another's file":    {func(name string) error { return errors.Join(own(name), os.Chown(name, 12345, 12345)) }, false},
 		"a second name":     {func(name string) error { return errors.Join(own(name), os.Link(name, name+"2")) }, false},
-		"a pipe":            {func(name string) error { return syscall.Mkfifo(name, 0o666) }, false},
+		"a pipe":            {func(name string) error { return exec.Command("mkfifo", "-m", "666", name).Run() }, false},
 		"a directory":       {func(name string) error { return os.Mkdir(name, 0o700) }, false},
 		"a name of another": {func(name string) error { return os.Link(foreign, name) }, false},
 	} {

@@ -3,12 +3,14 @@ package vmm
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
+	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
 
@@ -65,10 +67,11 @@ type programFile struct {
 }
 
 func versionOf(ctx context.Context, path string, patience time.Duration) (string, error) {
-	var stat syscall.Stat_t
-	if err := syscall.Stat(path, &stat); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
 		return "", err
 	}
+	stat := info.Sys().(*syscall.Stat_t)
 	key := programFile{path, uint64(stat.Dev), stat.Ino, stat.Size, stat.Ctim}
 	if said, ok := versions.Load(key); ok {
 		return said.(string), nil
@@ -90,11 +93,11 @@ func askVersion(ctx context.Context, path string) (string, error) {
 	cmd.Dir, cmd.Env, cmd.Stdout = "/", environment, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = pipeTime
-	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	killAll := func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.Cancel = killAll
 	err := cmd.Run()
 	if cmd.Process != nil {
-		if failed := killAll(); failed != nil && !errors.Is(failed, syscall.ESRCH) {
+		if failed := killAll(); failed != nil && !errors.Is(failed, os.ErrProcessDone) {
 			err = errors.Join(err, failed)
 		}
 	}

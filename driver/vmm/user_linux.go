@@ -34,10 +34,11 @@ func lowlyUser() *syscall.Credential {
 	if os.Geteuid() != 0 || !hasUsers() {
 		return nil
 	}
-	var device syscall.Stat_t
-	if err := syscall.Stat("/dev/kvm", &device); err != nil {
+	info, err := os.Stat("/dev/kvm")
+	if err != nil {
 		return nil
 	}
+	device := info.Sys().(*syscall.Stat_t)
 	user := newUser()
 	switch {
 	case device.Mode&0o006 == 0o006:

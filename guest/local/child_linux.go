@@ -23,12 +23,8 @@ func (b *Backend) launch(path string, args []string, attr *os.ProcAttr) (child, 
 		p, err := os.StartProcess(path, args, attr)
 		return osChild{p}, err
 	}
-	raw := &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Sys: attr.Sys}
-	for _, f := range attr.Files {
-		raw.Files = append(raw.Files, f.Fd())
-	}
 	c, err := b.children.Start(func() (int, error) {
-		return b.expendable(func() (int, error) { return syscall.ForkExec(path, args, raw) })
+		return b.expendable(func() (int, error) { return subreaper.ForkExec(path, args, attr) })
 	})
 	if err != nil {
 		return nil, &os.PathError{Op: "fork/exec", Path: path, Err: err}

@@ -4,8 +4,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"aether/internal/host/proctree"
+	"aether/internal/host/sysinfo"
 )
 
 const (
@@ -54,11 +56,8 @@ func pace(left int64) time.Duration {
 }
 
 func inUse() (int64, error) {
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		return 0, os.NewSyscallError("sysinfo", err)
-	}
-	return int64(info.Totalram-info.Freeram) * int64(info.Unit), nil
+	total, free, err := sysinfo.Memory()
+	return total - free, err
 }
 
 // killLargest kills the process with the most memory, other than this one, and
@@ -78,7 +77,7 @@ func (b *Backend) killLargest() bool {
 			victim, most = pid, pages
 		}
 	}
-	if victim == 0 || syscall.Kill(victim, syscall.SIGKILL) != nil {
+	if victim == 0 || proctree.Kill(victim) != nil {
 		return false
 	}
 	b.guarded.Add(1)

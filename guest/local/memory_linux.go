@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"aether/internal/host/proctree"
 )
 
 // oomScoreAdjPath is where a process has the kernel prefer it, or others, when memory
@@ -44,7 +45,7 @@ func (b *Backend) expendable(start func() (int, error)) (int, error) {
 	}
 	pid, err := start()
 	if _, back := b.adjust.WriteAt([]byte(strconv.Itoa(b.adjusted)), 0); back != nil && err == nil {
-		return 0, errors.Join(back, syscall.Kill(pid, syscall.SIGKILL))
+		return 0, errors.Join(back, proctree.Kill(pid))
 	}
 	return pid, err
 }

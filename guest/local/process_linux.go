@@ -2,9 +2,11 @@ package local
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
 	"aether/guest"
+	"aether/internal/host/proctree"
 	"aether/internal/host/pty"
 )
 
@@ -20,8 +22,8 @@ func (p *process) Kill() error {
 	if p.tree != nil {
 		return p.tree.kill(p.Pid())
 	}
-	err := syscall.Kill(-p.Pid(), syscall.SIGKILL)
-	if errors.Is(err, syscall.ESRCH) {
+	err := proctree.KillGroup(p.Pid())
+	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	return err

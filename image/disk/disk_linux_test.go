@@ -18,6 +18,7 @@ import (
 
 	"aether/image"
 	"aether/internal/host/filetree"
+	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
 
@@ -62,15 +63,24 @@ func lower(t *testing.T) string {
 	put(t, filepath.Join(dir, "linked"), []byte("two names"), 0o644)
 	check(t, os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "sizes", "also linked")))
 	check(t, os.Symlink("../"+strings.Repeat("l", 3000), filepath.Join(dir, "symlink")))
-	check(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o622))
+	check(t, exec.Command("mkfifo", "-m", "622", filepath.Join(dir, "fifo")).Run())
 	check(t, os.Mkdir(filepath.Join(dir, "sticky"), 0o700))
 	check(t, os.Chmod(filepath.Join(dir, "sticky"), fs.ModeSticky|0o777))
 	old := time.Unix(-86400, 123456789)
 	check(t, os.Chtimes(filepath.Join(dir, "suid"), old, old))
-	if err := syscall.Setxattr(filepath.Join(dir, "linked"), "user.note", []byte("kept"), 0); err != nil {
+	if err := setAttr(filepath.Join(dir, "linked"), "user.note", "kept"); err != nil {
 		t.Logf("no attributes here: %v", err)
 	}
 	return dir
+}
+
+func setAttr(path, name, value string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return inroot.SetAttr(file, name, value)
 }
 
 // listing is everything that must survive, one line for each file.
@@ -110,9 +120,11 @@ func contentOf(t *testing.T, path string, info fs.FileInfo) string {
 	case info.Mode().IsRegular():
 		text, err := os.ReadFile(path)
 		check(t, err)
-		value := make([]byte, 64)
-		n, err := syscall.Getxattr(path, "user.note", value)
-		return fmt.Sprintf("%x %q %v", text[:min(64, len(text))], value[:max(n, 0)], err) + fmt.Sprint(bytes.Equal(text, pattern(len(text))))
+		file, err := os.Open(path)
+		check(t, err)
+		defer file.Close()
+		attrs, err := inroot.Attrs(file, "user.")
+		return fmt.Sprintf("%x %v %v", text[:min(64, len(text))], attrs, err) + fmt.Sprint(bytes.Equal(text, pattern(len(text))))
 	}
 	return ""
 }
@@ -177,10 +189,10 @@ func TestLayersAreMerged(t *testing.T) {
 		put(t, filepath.Join(high, name), []byte("high"), 0o600)
 	}
 	put(t, filepath.Join(bound, "bin/tool"), []byte("bound"), 0o755)
-	if err := syscall.Mknod(filepath.Join(high, "a/removed"), syscall.S_IFCHR, 0); err != nil {
+	if err := exec.Command("mknod", filepath.Join(high, "a/removed"), "c", "0", "0").Run(); err != nil {
 		t.Skipf("this host makes no whiteouts: %v", err)
 	}
-	if err := syscall.Setxattr(filepath.Join(high, "opaque"), opaqueName, []byte("y"), 0); err != nil {
+	if err := setAttr(filepath.Join(high, "opaque"), opaqueName, "y"); err != nil {
 		t.Skipf("this file system has no attributes: %v", err)
 	}
 	root := image.Root{Layers: []string{low, high}, Binds: []image.Bind{{Source: bound, Target: "/usr"}}}

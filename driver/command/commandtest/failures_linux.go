@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aether/driver/guestagent"
+	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
 
@@ -78,7 +79,7 @@ func Crash(t *testing.T, driver sandbox.Driver) {
 	if len(services) != 1 {
 		t.Fatalf("%v serve", services)
 	}
-	if err := syscall.Kill(services[0], syscall.SIGKILL); err != nil {
+	if err := proctree.Kill(services[0]); err != nil {
 		t.Fatal(err)
 	}
 	exit, err := instance.Wait(t.Context())

@@ -9,7 +9,8 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
+
+	"aether/internal/host/launch"
 )
 
 // maxLine bounds one message of QEMU.
@@ -149,7 +150,7 @@ func (c *Client) send(ctx context.Context, text []byte, file *os.File) error {
 	}
 	var rights []byte
 	if file != nil {
-		rights = syscall.UnixRights(int(file.Fd()))
+		rights = launch.Rights(file)
 	}
 	_, _, err := c.conn.WriteMsgUnix(text, rights, nil)
 	return err

@@ -10,30 +10,26 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"aether/internal/host/launch"
 )
 
 // pair connects two ends as QEMU and its driver are.
 func pair(t *testing.T) (ours, theirs *net.UnixConn) {
 	t.Helper()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	ours, file, err := launch.SocketPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var conns []*net.UnixConn
-	for _, fd := range fds {
-		file := os.NewFile(uintptr(fd), "socket")
-		conn, err := net.FileConn(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file.Close()
-		t.Cleanup(func() { conn.Close() })
-		conns = append(conns, conn.(*net.UnixConn))
+	conn, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return conns[0], conns[1]
+	file.Close()
+	t.Cleanup(func() { ours.Close(); conn.Close() })
+	return ours, conn.(*net.UnixConn)
 }
 
 const greeting = `{"QMP": {"version": {}, "capabilities": []}}` + "\n"
@@ -100,9 +96,12 @@ func TestFilesAreHandedOver(t *testing.T) {
 		io.WriteString(theirs, returned(1, "{}"))
 		_, n, _, _, _ := theirs.ReadMsgUnix(b, rights)
 		io.WriteString(theirs, returned(2, "{}"))
-		messages, _ := syscall.ParseSocketControlMessage(rights[:n])
-		fds, _ := syscall.ParseUnixRights(&messages[0])
-		text, _ := io.ReadAll(os.NewFile(uintptr(fds[0]), "handed over"))
+		handed, err := launch.Received(rights[:n])
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		text, _ := io.ReadAll(handed)
 		got <- string(text)
 	}()
 	c, err := New(t.Context(), ours)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sys/unix"
+	"aether/internal/host/sysinfo"
 )
 
 // Least is the oldest kernel that is supported: the oldest that the tests run on.
@@ -13,11 +13,11 @@ const Least = "6.1"
 const leastMajor, leastMinor = 6, 1
 
 func surveyRelease(context.Context) Facility {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
+	release, err := sysinfo.Release()
+	if err != nil {
 		return Judge(Facility{Name: "kernel"}, err)
 	}
-	return judgeRelease(unix.ByteSliceToString(name.Release[:]))
+	return judgeRelease(release)
 }
 
 func judgeRelease(release string) Facility {

@@ -89,6 +89,15 @@ func (c *Children) Start(start func() (pid int, err error)) (*Child, error) {
 	return child, nil
 }
 
+// ForkExec is os.StartProcess for a child that package os is not to wait for.
+func ForkExec(path string, args []string, attr *os.ProcAttr) (pid int, err error) {
+	raw := &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Sys: attr.Sys}
+	for _, f := range attr.Files {
+		raw.Files = append(raw.Files, f.Fd())
+	}
+	return syscall.ForkExec(path, args, raw)
+}
+
 // Pid is the child's id.
 func (c *Child) Pid() int { return c.pid }
 

@@ -1,0 +1,37 @@
+package sysinfo
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMemory compares with what the kernel says elsewhere.
+func TestMemory(t *testing.T) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kilobytes int64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kilobytes); err != nil {
+		t.Fatal(err)
+	}
+	total, free, err := Memory()
+	if err != nil || total != kilobytes<<10 || free <= 0 || free >= total {
+		t.Errorf("%d of %d bytes are free, %v; /proc/meminfo says %d kB", free, total, err, kilobytes)
+	}
+	if half := HalfOfMemory(); half != total/2 {
+		t.Errorf("half of it is %d", half)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Release(); err != nil || got != strings.TrimSpace(string(text)) {
+		t.Errorf("%q, %v, want %q", got, err, text)
+	}
+}
