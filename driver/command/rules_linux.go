@@ -18,18 +18,8 @@ type Arg struct {
 	Mask, Value uint64
 }
 
-const (
-	// newNamespaces are the flags of clone that make some.
-	newNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUSER |
-		syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | 0x02000000 // CLONE_NEWCGROUP
-
-	typeIntoTerminal = syscall.TIOCSTI
-	linuxConsole     = 0x541c // TIOCLINUX
-	addrNoRandomize  = 0x0040000
-
-	// lowWord is what the kernel looks at where an argument has 32 bits.
-	lowWord = 1<<32 - 1
-)
+// lowWord is what the kernel looks at where an argument has 32 bits.
+const lowWord = 1<<32 - 1
 
 // Refused are the names of the calls that are to answer EPERM.
 func Refused() (names []string) {
@@ -42,7 +32,7 @@ func Refused() (names []string) {
 // Rules are the calls that are allowed in part, as internal/host/seccomp checks them.
 func Rules() []Rule {
 	rules := []Rule{
-		{"clone", []Arg{{0, newNamespaces, 0}}},
+		{"clone", []Arg{{0, seccomp.NewNamespaces, 0}}},
 		// Unix, inet and inet6 sockets, and netlink for routes.
 		{"socket", []Arg{{0, lowWord, syscall.AF_UNIX}}},
 		{"socket", []Arg{{0, lowWord, syscall.AF_INET}}},
@@ -50,8 +40,8 @@ func Rules() []Rule {
 		{"socket", []Arg{{0, lowWord, syscall.AF_NETLINK}, {2, lowWord, syscall.NETLINK_ROUTE}}},
 		// The ordinary personality, a query, and none of the addresses random.
 		{"personality", []Arg{{0, lowWord, 0}}},
-		{"personality", []Arg{{0, lowWord, lowWord}}},
-		{"personality", []Arg{{0, lowWord, addrNoRandomize}}},
+		{"personality", []Arg{{0, lowWord, seccomp.Query}}},
+		{"personality", []Arg{{0, lowWord, seccomp.AddrNoRandomize}}},
 	}
 	return append(rules, terminals()...)
 }
@@ -62,10 +52,10 @@ func Rules() []Rule {
 // one of fourteen.
 func terminals() (rules []Rule) {
 	for bit := uint64(1 << 4); bit < 1<<32; bit <<= 1 {
-		rules = append(rules, Rule{"ioctl", []Arg{{1, bit, ^uint64(typeIntoTerminal) & bit}}})
+		rules = append(rules, Rule{"ioctl", []Arg{{1, bit, ^uint64(seccomp.TIOCSTI) & bit}}})
 	}
-	for command := uint64(typeIntoTerminal &^ 0xf); command <= typeIntoTerminal|0xf; command++ {
-		if command != typeIntoTerminal && command != linuxConsole {
+	for command := uint64(seccomp.TIOCSTI &^ 0xf); command <= seccomp.TIOCSTI|0xf; command++ {
+		if command != seccomp.TIOCSTI && command != seccomp.TIOCLINUX {
 			rules = append(rules, Rule{"ioctl", []Arg{{1, lowWord, command}}})
 		}
 	}

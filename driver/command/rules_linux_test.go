@@ -4,6 +4,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"aether/internal/host/seccomp"
 )
 
 func allows(call string, args ...uint64) bool {
@@ -30,9 +32,9 @@ func TestRules(t *testing.T) {
 		{"socket", []uint64{syscall.AF_PACKET, 0, 0}, false},
 		{"ioctl", []uint64{0, syscall.TIOCGWINSZ}, true},
 		{"ioctl", []uint64{0, 0}, true},
-		{"ioctl", []uint64{0, syscall.TIOCSTI}, false},
-		{"ioctl", []uint64{0, rubbish | syscall.TIOCSTI}, false},
-		{"ioctl", []uint64{0, 0x541c}, false},
+		{"ioctl", []uint64{0, seccomp.TIOCSTI}, false},
+		{"ioctl", []uint64{0, rubbish | seccomp.TIOCSTI}, false},
+		{"ioctl", []uint64{0, seccomp.TIOCLINUX}, false},
 		{"ioctl", []uint64{0, 0x8000541c}, true},
 		{"personality", []uint64{0}, true},
 		{"personality", []uint64{0xffffffff}, true},
@@ -43,7 +45,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for command := uint64(0); command < 1<<16; command++ {
-		if got, want := allows("ioctl", 0, command), command != syscall.TIOCSTI && command != 0x541c; got != want {
+		if got, want := allows("ioctl", 0, command), command != seccomp.TIOCSTI && command != seccomp.TIOCLINUX; got != want {
 			t.Fatalf("ioctl %#x: %v", command, got)
 		}
 	}

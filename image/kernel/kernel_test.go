@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -140,12 +141,48 @@ func TestBrokenKernelsAreInvalid(t *testing.T) {
 		"zstd":       loaderFor("1", []byte("\x28\xb5\x2f\xfdbroken")),
 		"lz4":        loaderFor("1", []byte(lz4Magic+"\x05\x00\x00\x00\xf0\xff\xff\xff\xff")),
 		"lz4 length": loaderFor("1", []byte(lz4Magic+"\xff\xff\xff\xff")),
+		"lz4 back":   loaderFor("1", []byte(lz4Magic+"\x05\x00\x00\x00\x10a\x02\x00\x00")),
+		"lz4 block":  loaderFor("1", lz4Bomb(1, lz4Block+1)),
 		"no kernel":  loaderFor("1", packers["gzip"](t, []byte("text"))),
 		"outside":    outside,
 	} {
 		k := Kernel{Image: put(t, filepath.Join(t.TempDir(), "vmlinuz"), image)}
 		if _, err := k.Unpacked(t.Context()); sandbox.ClassOf(err) != sandbox.Invalid {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// lz4Bomb is so many blocks, each of which says that it unpacks to so many bytes.
+func lz4Bomb(blocks, size int) []byte {
+	// One literal, then a copy of it whose length goes on in steps of 255, then a
+	// last sequence of one literal.
+	more := size - 1 - 1 - 4 - 15
+	block := append([]byte("\x1fa\x01\x00"), bytes.Repeat([]byte{255}, more/255)...)
+	block = append(block, byte(more%255), 0x10, 'b')
+	packed := []byte(lz4Magic)
+	for range blocks {
+		packed = binary.LittleEndian.AppendUint32(packed, uint32(len(block)))
+		packed = append(packed, block...)
+	}
+	return packed
+}
+
+// TestLZ4IsBounded has blocks unpack to exactly what they may, and to more.
+func TestLZ4IsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		blocks, size int
+		ok           bool
+	}{
+		"a whole block":        {1, lz4Block, true},
+		"two":                  {2, lz4Block, true},
+		"more than a block":    {1, lz4Block + 1, false},
+		"all that is allowed":  {maxKernel / lz4Block, lz4Block, true},
+		"more than is allowed": {maxKernel/lz4Block + 1, lz4Block, false},
+	} {
+		out, err := unpackLZ4(lz4Bomb(c.blocks, c.size))
+		if ok := err == nil; ok != c.ok || ok && len(out) != c.blocks*c.size {
+			t.Errorf("%s: %d bytes, %v", name, len(out), err)
 		}
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compressedModule tells the kernel to unpack a module itself.
-const compressedModule = 4
-
 // LoadModule loads one module from a file, unless it is there already.
 func LoadModule(name string) error {
 	file, err := os.Open(name)
@@ -23,7 +20,7 @@ func LoadModule(name string) error {
 	defer file.Close()
 	flags := 0
 	if filepath.Ext(name) != ".ko" {
-		flags = compressedModule
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
 	}
 	if err := unix.FinitModule(int(file.Fd()), "", flags); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("machine: load %s: %w", filepath.Base(name), err)
@@ -52,12 +49,6 @@ type entropyRequest struct {
 	data [maxEntropy]byte
 }
 
-// rndAddEntropy and rndReseed are from linux/random.h.
-const (
-	rndAddEntropy = 0x40085203
-	rndReseed     = 0x5207
-)
-
 // AddEntropy mixes bytes that nobody else knows into the kernel's random numbers
 // and makes it draw new ones from there at once, so that two machines restored
 // from one snapshot differ from now on.
@@ -72,10 +63,10 @@ func AddEntropy(secret []byte) error {
 	defer dev.Close()
 	request := &entropyRequest{bits: int32(8 * len(secret)), size: int32(len(secret))}
 	copy(request.data[:], secret)
-	if err := ioctl(dev, rndAddEntropy, unsafe.Pointer(request)); err != nil {
+	if err := ioctl(dev, unix.RNDADDENTROPY, unsafe.Pointer(request)); err != nil {
 		return fmt.Errorf("machine: add entropy: %w", err)
 	}
-	if err := ioctl(dev, rndReseed, nil); err != nil {
+	if err := ioctl(dev, unix.RNDRESEEDCRNG, nil); err != nil {
 		return fmt.Errorf("machine: draw new random numbers: %w", err)
 	}
 	return nil

@@ -316,8 +316,7 @@ func (s script) chdir(name string) { s.Call(unix.SYS_CHDIR, s.String(name)) }
 
 // setattr sets attributes of a detached mount.
 func (s script) setattr(fd uintptr, set uint64) {
-	const size = 32 // attr_set, attr_clr, propagation, userns_fd
-	address, attr := s.Bytes(size)
+	address, attr := s.Bytes(unix.MOUNT_ATTR_SIZE_VER0)
 	binary.LittleEndian.PutUint64(attr, set)
-	s.Call(unix.SYS_MOUNT_SETATTR, fd, s.String(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, address, size)
+	s.Call(unix.SYS_MOUNT_SETATTR, fd, s.String(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, address, unix.MOUNT_ATTR_SIZE_VER0)
 }

@@ -9,11 +9,18 @@ type check struct {
 	rules func(*assembler)
 }
 
+// Words of the kernel that filters of other systems check as well.
 const (
-	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	// NewNamespaces are the flags of clone that make one.
+	NewNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	addrNoRandomize = 0x0040000
-	query           = 0xffffffff
+	// TIOCSTI and TIOCLINUX are the ioctls that type into a terminal.
+	TIOCSTI   = unix.TIOCSTI
+	TIOCLINUX = unix.TIOCLINUX
+	// AddrNoRandomize and Query are personalities, which golang.org/x/sys has no
+	// names for.
+	AddrNoRandomize = 0x0040000
+	Query           = 0xffffffff
 )
 
 // checks are those of every architecture, and archChecks of the older forms that
@@ -21,7 +28,7 @@ const (
 var checks = append([]check{
 	{unix.SYS_CLONE, "without new namespaces: " + names, func(a *assembler) {
 		a.loadArg(0)
-		a.ifAnyBit(newNamespaces, eperm)
+		a.ifAnyBit(NewNamespaces, eperm)
 		a.ret(allow)
 	}},
 	{unix.SYS_CLONE3, "its flags are in memory, where no filter sees them: ENOSYS makes libraries use clone", func(a *assembler) {
@@ -39,13 +46,13 @@ var checks = append([]check{
 	}},
 	{unix.SYS_IOCTL, "not TIOCSTI and TIOCLINUX, which type into the terminal of whoever started the sandbox", func(a *assembler) {
 		a.loadArg(1)
-		a.ifEqual(unix.TIOCSTI, eperm)
-		a.ifEqual(tiocLinux, eperm)
+		a.ifEqual(TIOCSTI, eperm)
+		a.ifEqual(TIOCLINUX, eperm)
 		a.ret(allow)
 	}},
 	{unix.SYS_PERSONALITY, "only the ordinary one, a query, and no address randomisation (debuggers)", func(a *assembler) {
 		a.loadArg(0)
-		for _, persona := range []uint32{0, query, addrNoRandomize} {
+		for _, persona := range []uint32{0, Query, AddrNoRandomize} {
 			a.ifEqual(persona, allow)
 		}
 		a.ret(eperm)
@@ -72,9 +79,8 @@ const noGuards = "no guard pages, which some kernels do not tell from pages that
 
 // guardAdvice refuses one advice.
 func (a *assembler) guardAdvice(arg int) {
-	const install = 102 // MADV_GUARD_INSTALL
 	a.loadArg(arg)
-	a.ifEqual(install, einval)
+	a.ifEqual(unix.MADV_GUARD_INSTALL, einval)
 	a.ret(allow)
 }
 
@@ -87,8 +93,6 @@ func (a *assembler) deviceMode(arg int) {
 	a.ifAnyBit(reserved, eperm)
 	a.ret(allow)
 }
-
-const tiocLinux = 0x541c
 
 // Check is a system call that is allowed with some arguments only, and which.
 type Check struct {

@@ -96,7 +96,7 @@ func TestChecks(t *testing.T) {
 		{"the same with rubbish above", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
 		{"rules of its own, which a fork would lose", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, enosys},
 		{"making such rules", unix.SYS_LANDLOCK_CREATE_RULESET, nil, enosys},
-		{"query the personality", unix.SYS_PERSONALITY, []uint64{query}, allow},
+		{"Query the personality", unix.SYS_PERSONALITY, []uint64{Query}, allow},
 		{"a name", unix.SYS_PRCTL, []uint64{unix.PR_SET_NAME}, allow},
 		{"user dispatch, which a fork would lose", unix.SYS_PRCTL, []uint64{unix.PR_SET_SYSCALL_USER_DISPATCH, 1}, einval},
 		{"no writable code, likewise", unix.SYS_PRCTL, []uint64{unix.PR_SET_MDWE, 1}, einval},
