@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -75,10 +76,13 @@ func (h *holding) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := engine.New()
+	// Nobody reads what this program says: its log is in the template's directory.
+	logger := place.Logger()
+	slog.SetDefault(logger)
+	e := engine.New(engine.Options{Logger: logger})
 	served, err := h.serve(ctx, place, e, o)
 	if err = errors.Join(err, e.Close(ctx)); err != nil && served {
-		place.Log(err) // and leave all that for people to find
+		logger.Error("the template has ended", "err", err) // and leave all that for people to find
 		return err
 	}
 	return errors.Join(err, place.Release())

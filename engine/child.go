@@ -134,9 +134,10 @@ func (c *Child) expire(after time.Duration) {
 	defer c.mu.Unlock()
 	if after > 0 {
 		c.timer = time.AfterFunc(after, func() {
-			// Whoever has the child sees it end; what cannot be removed is
-			// reported to those who destroy it.
-			_ = c.Destroy(context.Background())
+			// Whoever has the child sees it end, and may never destroy it.
+			if err := c.Destroy(context.Background()); err != nil {
+				c.engine.log.Error("engine: a sandbox whose time is over could not be removed", "sandbox", c.ID(), "err", err)
+			}
 		})
 	}
 }

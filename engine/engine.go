@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 // Engine holds templates by name, pools by tenant and the fork tree of them all.
 // It may be used by many at once.
 type Engine struct {
+	log      *slog.Logger
 	tree     tree
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -28,9 +30,17 @@ type Engine struct {
 
 type poolKey struct{ tenant, template string }
 
+// Options are how an engine works. The zero value works.
+type Options struct {
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer: the filling of a pool, the end of a sandbox whose time is over. Nil
+	// means slog.Default().
+	Logger *slog.Logger
+}
+
 // New makes an engine without anything in it.
-func New() *Engine {
-	e := &Engine{templates: map[string]*Template{}, children: map[*Child]bool{}, pools: map[poolKey]*Pool{}}
+func New(opts Options) *Engine {
+	e := &Engine{log: cmp.Or(opts.Logger, slog.Default()), templates: map[string]*Template{}, children: map[*Child]bool{}, pools: map[poolKey]*Pool{}}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e
 }

@@ -21,7 +21,7 @@ func Example() {
 	}
 	ctx := context.Background()
 	var driver sandbox.Driver = cells
-	e := engine.New()
+	e := engine.New(engine.Options{})
 	defer e.Close(ctx)
 
 	_, err := e.Prepare(ctx, driver, engine.Recipe{

@@ -20,6 +20,9 @@ const (
 	// recount is how often the memory of the ready ones is counted anew.
 	recount = 5 * time.Second
 
+	// tellAgain is how often a failure is logged that stays.
+	tellAgain = time.Minute
+
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
@@ -62,12 +65,21 @@ func (p *Pool) linger(ctx context.Context) {
 	}
 }
 
-// note keeps why the pool is not full.
+// note keeps why the pool is not full. What is tried again and again is logged at
+// first, and then once in a while.
 func (p *Pool) note(err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errClosed) {
+		err = nil // it is not to be full any more
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stats.Err = err; errors.Is(err, context.Canceled) {
-		p.stats.Err = nil
+	p.stats.Err = err
+	switch {
+	case err == nil || errors.Is(err, errFull):
+		p.told = time.Time{}
+	case time.Since(p.told) > tellAgain:
+		p.told = time.Now()
+		p.engine.log.Warn("engine: a pool cannot be filled", "template", p.template.recipe.Name, "tenant", p.tenant, "err", err)
 	}
 }
 

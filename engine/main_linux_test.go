@@ -55,13 +55,15 @@ func warmUp() error {
 }
 
 // newEngine gives an engine that must leave nothing, no goroutine included.
-func newEngine(t testing.TB) *engine.Engine {
+func newEngine(t testing.TB) *engine.Engine { return newEngineWith(t, engine.Options{}) }
+
+func newEngineWith(t testing.TB, opts engine.Options) *engine.Engine {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("cells are forked on amd64 only")
 	}
 	before := runtime.NumGoroutine()
-	e := engine.New()
+	e := engine.New(opts)
 	t.Cleanup(func() {
 		if err := e.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)

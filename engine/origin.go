@@ -39,8 +39,10 @@ func newOrigin(e *Engine, template string, instance sandbox.Instance, r resident
 // closes the engine destroys the sandbox.
 func (o *origin) watch(ended func()) {
 	o.engine.watching.Go(func() {
-		// Without a deadline it fails only where the exit is not known.
-		o.exit, _ = o.instance.Wait(context.Background())
+		var err error
+		if o.exit, err = o.instance.Wait(context.Background()); err != nil {
+			o.engine.log.Error("engine: why a sandbox has ended is not known", "sandbox", o.instance.ID(), "err", err)
+		}
 		o.engine.tree.end(o.instance.ID(), time.Now())
 		close(o.done)
 		ended()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"aether/sandbox"
 )
@@ -47,6 +48,7 @@ type Pool struct {
 	template *Template
 	parked   []*Child // oldest first
 	stats    PoolStats
+	told     time.Time // when a failure was logged that still stands
 	closed   bool
 }
 

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"aether/sandbox"
@@ -38,8 +39,8 @@ func (r *Running) beginInput(ctx context.Context) {
 	}
 }
 
-// closePipe fails those who write to the pipe. That of a service in this program fails with what
-// it belongs to.
+// closePipe fails those who write to the pipe. That of a service in this program
+// fails with what it belongs to.
 func (r *Running) closePipe() {
 	if r.piped != nil {
 		r.piped.CloseWithError(errUnfollowed)
@@ -47,42 +48,55 @@ func (r *Running) closePipe() {
 }
 
 // copyInput sends input and then its end. A process that has ended, or does not
-// read, is no failure of the command: Wait tells how that went.
+// read, is no failure of the command; a reader that fails is, and Wait tells.
 func (r *Running) copyInput(ctx context.Context) {
-	stream := r.client.wire().process.StreamInput(ctx)
+	carry := context.WithoutCancel(ctx)
+	stream := r.client.wire().process.StreamInput(carry)
 	err := stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Start{Start: &pb.StreamInputRequest_StartEvent{Process: byPid(r.pid)}}})
-	if err == nil {
-		err = r.eachInput(func(in *pb.ProcessInput) error {
-			return stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Data{Data: &pb.StreamInputRequest_DataEvent{Input: in}}})
-		})
-	}
-	if _, failed := stream.CloseAndReceive(); failed == nil && err == io.EOF && r.cmd.Terminal == nil {
-		_ = r.CloseStdin(ctx)
+	whole := err == nil && r.eachInput(ctx, func(in *pb.ProcessInput) error {
+		return stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Data{Data: &pb.StreamInputRequest_DataEvent{Input: in}}})
+	})
+	if _, failed := stream.CloseAndReceive(); failed == nil && whole && r.cmd.Terminal == nil {
+		_ = r.CloseStdin(carry) // which fails for a process that has ended
 	}
 }
 
 // copyInProcess is copyInput without the wire.
 func (r *Running) copyInProcess(ctx context.Context, run inProcessRun) {
-	err := r.eachInput(func(in *pb.ProcessInput) error { return run.write(ctx, in) })
-	if err == io.EOF && r.cmd.Terminal == nil {
-		_ = run.closeInput()
+	whole := r.eachInput(ctx, func(in *pb.ProcessInput) error { return run.write(context.WithoutCancel(ctx), in) })
+	if whole && r.cmd.Terminal == nil {
+		_ = run.closeInput() // which fails for a process that has ended
 	}
 }
 
-// eachInput reads until something fails; io.EOF if that was the end.
-func (r *Running) eachInput(send func(*pb.ProcessInput) error) error {
+// eachInput sends what it reads, until the context ends, and says whether all was
+// sent. What a failing reader gave is all, and its failure is kept for Wait; but of
+// a process that is not followed any more, no failure ends the input.
+func (r *Running) eachInput(ctx context.Context, send func(*pb.ProcessInput) error) (whole bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.cmd.Stdin.Read(buf)
-		if n > 0 {
-			if failed := send(r.inputOf(buf[:n])); failed != nil {
-				return failed
-			}
+		if n > 0 && send(r.inputOf(buf[:n])) != nil {
+			return false
 		}
-		if err != nil {
-			return err
+		switch {
+		case err == io.EOF:
+			return true
+		case err != nil && (ctx.Err() != nil || r.closed.Load()):
+			return false
+		case err != nil:
+			r.unread.Store(&err)
+			return true
 		}
 	}
+}
+
+// inputError is why not all of the input was read, or nil.
+func (r *Running) inputError() error {
+	if err := r.unread.Load(); err != nil {
+		return fmt.Errorf("guest: read the input of the process: %w", *err)
+	}
+	return nil
 }
 
 func (r *Running) inputOf(data []byte) *pb.ProcessInput {

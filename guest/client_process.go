@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"connectrpc.com/connect"
@@ -46,6 +47,8 @@ type Running struct {
 	pid    uint32
 	stdin  io.WriteCloser // of a StdinPipe
 	piped  *io.PipeReader // its other end, if the service is in another program
+	closed atomic.Bool
+	unread atomic.Pointer[error] // why Cmd.Stdin could not be read to its end
 }
 
 // eventStream is what Start and Connect have in common.
@@ -97,7 +100,7 @@ func (c *Client) begin(ctx context.Context, op string, cmd Cmd, stream eventStre
 		return nil, clientError(op, errors.Join(missingStart(stream.Err()), stream.Close()))
 	}
 	r.pid = eventOf(stream).GetStart().GetPid()
-	r.beginInput(context.WithoutCancel(ctx))
+	r.beginInput(ctx)
 	return r, nil
 }
 
@@ -147,13 +150,14 @@ func (r *Running) Pid() int { return int(r.pid) }
 // Close stops following. The process goes on, and so does its input, unless that
 // is a pipe.
 func (r *Running) Close() error {
+	r.closed.Store(true)
 	r.closePipe()
 	return r.stream.Close()
 }
 
 // Wait carries the output until the process has ended. It is called once, and
-// the output waits for it. Errors: Timeout if the process's time was over, and
-// whatever the writers answer.
+// the output waits for it. Errors: Timeout if the process's time was over, whatever
+// the writers answer, and beside the Status that Cmd.Stdin could not be read.
 func (r *Running) Wait() (Status, error) {
 	defer r.Close()
 	var end *pb.ProcessEvent_EndEvent
@@ -172,7 +176,8 @@ func (r *Running) Wait() (Status, error) {
 	if end == nil {
 		return Status{}, clientError("wait", io.ErrUnexpectedEOF)
 	}
-	return r.status(end)
+	status, err := r.status(end)
+	return status, errors.Join(err, r.inputError())
 }
 
 func (r *Running) status(end *pb.ProcessEvent_EndEvent) (Status, error) {

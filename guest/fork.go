@@ -52,7 +52,7 @@ func (s *Service) Adopt(from *Service, running Process, files map[*os.File]*os.F
 	if was == nil {
 		return processGone(pid)
 	}
-	p := &process{Process: running, pid: pid, config: was.config, tag: was.tag,
+	p := &process{log: s.log, Process: running, pid: pid, config: was.config, tag: was.tag,
 		out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{}), input: files[was.input], master: files[was.master]}
 	for i, end := range was.ends {
 		// One that is missing is a stream that the process has closed.

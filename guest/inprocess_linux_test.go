@@ -338,3 +338,31 @@ func cutOff(t *testing.T, list ...*guest.Running) (cuts []func()) {
 	}
 	return cuts
 }
+
+// brokenReader gives some bytes and then fails.
+type brokenReader struct{ given bool }
+
+var errBroken = errors.New("the disk is gone")
+
+func (r *brokenReader) Read(p []byte) (int, error) {
+	if r.given {
+		return 0, errBroken
+	}
+	r.given = true
+	return copy(p, "half"), nil
+}
+
+// TestInputThatCannotBeRead wants the process to end with what could be read, and
+// its caller to know that it was not all.
+func TestInputThatCannotBeRead(t *testing.T) {
+	bothWays(t, func(t *testing.T, to way) {
+		var out bytes.Buffer
+		r, err := here(t, to).Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "cat; exit 3"}, Stdin: &brokenReader{}, Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, err := r.Wait(); !errors.Is(err, errBroken) || status.Code != 3 || out.String() != "half" {
+			t.Errorf("%+v, %v, %q", status, err, out.String())
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (s *Service) AdoptKept(running Process, k Kept, files []*os.File) error {
 	if err := protojson.Unmarshal(k.Config, config); err != nil {
 		return &sandbox.Error{Class: sandbox.Invalid, Op: "guest: adopt", Reason: fmt.Sprintf("what is kept of process %d is damaged", k.Pid), Err: err}
 	}
-	p := &process{Process: running, pid: uint32(running.Pid()), config: config, tag: k.Tag, out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{})}
+	p := &process{log: s.log, Process: running, pid: uint32(running.Pid()), config: config, tag: k.Tag, out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{})}
 	for i, role := range k.Roles {
 		if files[i] == nil {
 			continue

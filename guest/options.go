@@ -26,6 +26,8 @@ type Options struct {
 	Limits sandbox.Limits
 	// KeepOutput bounds the output of each process that nobody has taken yet.
 	KeepOutput int
+	// Logger is told what fails in the background. Nil means package log.
+	Logger Logger
 }
 
 // Validate checks everything that a sandbox is not needed for.

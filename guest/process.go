@@ -4,6 +4,7 @@ package guest
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ const (
 // process is one that was started here.
 type process struct {
 	Process
+	log    Logger
 	pid    uint32
 	tag    *string
 	config *pb.ProcessConfig
@@ -110,9 +112,19 @@ func (p *process) pump(end *os.File, kind outputKind) {
 			err = end.SetReadDeadline(time.Now().Add(idleGrace))
 		}
 		if err != nil {
-			return // io.EOF, EIO of a terminal, or silence
+			p.noteEnd(err)
+			return
 		}
 	}
+}
+
+// noteEnd logs what cut output off. The end of a stream, which is EIO for a
+// terminal, does not, nor does silence after the process's end.
+func (p *process) noteEnd(err error) {
+	if err == io.EOF || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
+		return
+	}
+	p.log.Warn("guest: the output of a process cannot be read", "pid", p.pid, "err", err)
 }
 
 // expire ends the process and everything it started, its time being over.
@@ -121,6 +133,7 @@ func (p *process) expire() {
 	p.signalled.Store(true)
 	if err := p.Kill(); err != nil && classOf(err) != sandbox.NotFound {
 		p.out.append(stderrEvent([]byte("timeout: "+err.Error()+"\n")), 0)
+		p.log.Error("guest: a process whose time is over cannot be ended", "pid", p.pid, "err", err)
 	}
 }
 

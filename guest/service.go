@@ -5,6 +5,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -26,6 +27,7 @@ const (
 // Service serves one sandbox.
 type Service struct {
 	backend Backend
+	log     Logger
 	keep    int
 	limits  sandbox.Limits
 	handler http.Handler
@@ -63,6 +65,9 @@ func (s *Service) Configure(opts Options) error {
 	if err := opts.Validate(); err != nil {
 		return err
 	}
+	if s.log = opts.Logger; s.log == nil {
+		s.log = plainLogger{}
+	}
 	s.keep, s.limits, s.settings = opts.KeepOutput, opts.Limits, opts.settings()
 	if s.keep == 0 {
 		s.keep = DefaultKeep
@@ -75,7 +80,7 @@ func (s *Service) newServer() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{Handler: s.handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection}
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection, ErrorLog: log.New(serverLog{s.log}, "", 0)}
 }
 
 // Handler serves the sandbox over a server of the caller's own.
@@ -118,8 +123,7 @@ func (l *single) Addr() net.Addr { return &net.UnixAddr{Name: "guest", Net: "uni
 // Close ends every connection, watch and process. It is idempotent.
 func (s *Service) Close() error {
 	s.leave()
-	errs := []error{s.server.Close()}
-	s.watchers.close()
+	errs := []error{s.server.Close(), s.watchers.close()}
 	for _, p := range s.procs.close() {
 		if err := p.Kill(); err != nil && classOf(err) != sandbox.NotFound {
 			errs = append(errs, err)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -254,9 +255,13 @@ func testFloodWithoutReader(t *testing.T, to way) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
+	grown := int64(math.MaxInt64)
+	for range 10 { // the flood goes on between the collection and the look
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		grown = min(grown, int64(after.HeapAlloc)-int64(before.HeapAlloc))
+	}
+	if grown > 4<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 	if flooded := after.TotalAlloc - before.TotalAlloc; flooded < flood {

@@ -23,7 +23,7 @@ func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &process{config: req.GetProcess(), tag: req.Tag, out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{})}
+	p := &process{log: s.log, config: req.GetProcess(), tag: req.Tag, out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{})}
 	deadline, timed := ctx.Deadline()
 	cmd.KillTree = timed
 	io, err := s.openIO(req, cmd)

@@ -189,12 +189,13 @@ func (ws *watchers) remove(id string) error {
 	return w.close()
 }
 
-func (ws *watchers) close() {
+func (ws *watchers) close() (err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.closed = true
 	for id, w := range ws.all {
-		w.watcher.Close()
+		err = errors.Join(err, w.close())
 		delete(ws.all, id)
 	}
+	return err
 }

@@ -33,7 +33,7 @@ func Measure(ctx context.Context, driver sandbox.Driver, opts Options) (r Report
 	if r.LoadBefore, err = load(); err != nil {
 		return r, err
 	}
-	b := &bench{opts: opts, driver: driver, engine: engine.New(), start: start}
+	b := &bench{opts: opts, driver: driver, engine: engine.New(engine.Options{}), start: start}
 	defer func() { err = errors.Join(err, b.close()) }()
 	for _, step := range []func(context.Context, *Report) error{b.measureFirst, b.measureClaim, b.measureCrowds} {
 		if err := step(ctx, &r); err != nil {

@@ -101,7 +101,7 @@ func (s *Server) bury(child *engine.Child) {
 	delete(s.children, child.ID())
 	s.mu.Unlock()
 	if err := child.Destroy(context.Background()); err != nil {
-		s.log(err)
+		s.log.Error("a child could not be removed", "sandbox", child.ID(), "err", err)
 	}
 }
 
@@ -118,6 +118,7 @@ func (s *Server) dial(w http.ResponseWriter, r *http.Request, child *engine.Chil
 	w.WriteHeader(http.StatusSwitchingProtocols)
 	outer, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
+		s.log.Warn("a connection could not be handed through", "sandbox", child.ID(), "err", err)
 		return
 	}
 	defer outer.Close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -193,12 +194,20 @@ func (p *Place) Release() error {
 	return errors.Join(os.RemoveAll(p.dir.of(p.name)), p.lock.Release())
 }
 
-// Log keeps an error that nobody is there to be told.
-func (p *Place) Log(err error) {
-	file, failed := os.OpenFile(p.dir.log(p.name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if failed != nil {
-		return // nothing can be done about a log that cannot be written
+// Logger keeps what nobody is there to be told in the template's log.
+func (p *Place) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(logFile(p.dir.log(p.name)), nil))
+}
+
+// logFile is written to by its name, so that there is none until there is something
+// to say.
+type logFile string
+
+func (f logFile) Write(record []byte) (int, error) {
+	file, err := os.OpenFile(string(f), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return 0, err
 	}
-	defer file.Close()
-	_, _ = fmt.Fprintln(file, time.Now().UTC().Format(time.RFC3339), err)
+	n, err := file.Write(record)
+	return n, errors.Join(err, file.Close())
 }

@@ -61,7 +61,7 @@ func hold(t *testing.T, dir holder.Dir, name string, ahead int) (*holder.Client,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine.New()
+	e := engine.New(engine.Options{})
 	template, err := e.Prepare(t.Context(), cells, engine.Recipe{Name: name, Command: []string{"sleep", "1000"}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestDir(t *testing.T) {
 	if err := place.Announce(recipe); err != nil {
 		t.Fatal(err)
 	}
-	place.Log(errors.New("it is over"))
+	place.Logger().Error("it is over")
 	if held, err := dir.Held("one"); err != nil || !held {
 		t.Errorf("it is not held, %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -20,7 +21,7 @@ type Server struct {
 	pool     *engine.Pool // nil if nothing is forked ahead
 	tenant   string
 	engine   *engine.Engine
-	log      func(error)
+	log      *slog.Logger
 	end      context.CancelFunc
 
 	mu       sync.Mutex
@@ -54,7 +55,8 @@ func (p *Place) Serve(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: s.routes(), BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: s.routes(), BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	if opts.Ready != nil {
@@ -70,7 +72,7 @@ func (p *Place) Serve(ctx context.Context, opts Options) error {
 }
 
 func (p *Place) newServer(opts Options, end context.CancelFunc) (s *Server, err error) {
-	s = &Server{template: opts.Template, engine: opts.Engine, log: p.Log, tenant: fmt.Sprint("uid ", os.Geteuid()), end: end,
+	s = &Server{template: opts.Template, engine: opts.Engine, log: p.Logger(), tenant: fmt.Sprint("uid ", os.Geteuid()), end: end,
 		children: map[string]*engine.Child{}}
 	if opts.Ahead > 0 {
 		s.pool, err = opts.Engine.Pool(s.tenant, opts.Template.Recipe().Name, engine.PoolOptions{Size: opts.Ahead})

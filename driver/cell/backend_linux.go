@@ -145,7 +145,9 @@ func (p *process) Wait() (guest.Status, error) {
 		// A daemon may be left in the group: then the cell's end removes it.
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = p.sub.Remove(now)
+		if err := p.sub.Remove(now); err != nil && !errors.Is(err, context.Canceled) {
+			p.cell.engine.log.Warn("cell: the group of a command could not be removed", "sandbox", p.cell.id, "err", err)
+		}
 	}
 	return out, err
 }

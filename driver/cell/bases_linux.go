@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ var mountPoints = []string{"dev", "proc", "tmp"}
 // bases keeps the images that cells were lately made of ready for more.
 type bases struct {
 	host *confine.Host
+	log  *slog.Logger
 	bare string // a layer with nothing but mount points, below every image
 	// newWarm starts the making of warm cells; nil if none are made ahead.
 	newWarm func(*confine.Base) *warmCells
@@ -43,25 +45,33 @@ type base struct {
 	used  uint64
 }
 
-// close lets go of the image; nothing but descriptors is at stake.
-func (b *base) close() {
-	if warm := b.warm.Load(); warm != nil {
+// let lets go of an image; nothing but descriptors is at stake.
+func (b *bases) let(entry *base) {
+	if warm := entry.warm.Load(); warm != nil {
 		warm.close()
 	}
-	_ = b.Close()
+	if err := entry.Close(); err != nil {
+		b.log.Warn("cell: an image that is not used any more could not be closed", "err", err)
+	}
 }
 
-func newBases(host *confine.Host, runDir string) (*bases, error) {
+func newBases(host *confine.Host, runDir string, log *slog.Logger) (*bases, error) {
+	bare, err := makeBare(runDir)
+	if err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	return &bases{host: host, log: log, bare: bare, ready: map[string]*base{}}, nil
+}
+
+// makeBare makes the layer that is below every image.
+func makeBare(runDir string) (string, error) {
 	bare := filepath.Join(runDir, "bare")
 	for _, dir := range mountPoints {
 		if err := os.MkdirAll(filepath.Join(bare, dir), 0o755); err != nil {
-			return nil, fmt.Errorf("cell: %w", err)
+			return "", err
 		}
 	}
-	if err := os.Chmod(filepath.Join(bare, "tmp"), fs.ModeSticky|0o777); err != nil {
-		return nil, fmt.Errorf("cell: %w", err)
-	}
-	return &bases{host: host, bare: bare, ready: map[string]*base{}}, nil
+	return bare, os.Chmod(filepath.Join(bare, "tmp"), fs.ModeSticky|0o777)
 }
 
 // keyOf tells trees from each other. No path has a null byte.
@@ -122,7 +132,7 @@ func (b *bases) evict() {
 			return
 		}
 		delete(b.ready, oldest.key)
-		oldest.close()
+		b.let(oldest)
 	}
 }
 
@@ -134,7 +144,7 @@ func (b *bases) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, entry := range b.ready {
-		entry.close()
+		b.let(entry)
 	}
 	clear(b.ready)
 }

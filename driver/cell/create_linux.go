@@ -211,7 +211,7 @@ func (e *engine) serviceOptions(spec sandbox.Spec, root image.Root) guest.Option
 		env = map[string]string{}
 	}
 	maps.Copy(env, spec.Command.Env)
-	opts := guest.Options{DefaultUser: root.Config.User, Env: env, WorkDir: root.Config.WorkDir, Limits: spec.Limits}
+	opts := guest.Options{DefaultUser: root.Config.User, Env: env, WorkDir: root.Config.WorkDir, Limits: spec.Limits, Logger: e.log}
 	if e.host.Identity.Single {
 		opts.DefaultUser = strconv.Itoa(confine.UserID)
 	}

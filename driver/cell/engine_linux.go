@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,7 @@ func (d *Driver) open() (*engine, error) {
 }
 
 func (e *engine) start(opts Options) (err error) {
-	if e.log = opts.Logger; e.log == nil {
-		e.log = slog.Default()
-	}
+	e.log = cmp.Or(opts.Logger, slog.Default())
 	if err := os.MkdirAll(opts.RunDir, 0o711); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
@@ -76,7 +75,7 @@ func (e *engine) start(opts Options) (err error) {
 	if err != nil {
 		return errors.Join(unavailable(err), e.groups.close(context.Background()))
 	}
-	if e.bases, err = newBases(e.host, opts.RunDir); err != nil {
+	if e.bases, err = newBases(e.host, opts.RunDir, e.log); err != nil {
 		return err
 	}
 	if opts.Ahead > 0 {

@@ -174,6 +174,9 @@ func (i *instance) watch() {
 	// What is kept for forks is open on the disk.
 	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.forks.close(), i.removeDisk())
 	i.engine.living.Delete(i)
+	if i.err != nil && i.cause != sandbox.Destroyed { // else Destroy says so
+		i.engine.log.Error("cell: a cell that has ended could not be removed", "sandbox", i.id, "cause", i.exit.Cause, "err", i.err)
+	}
 	close(i.ended)
 }
 

@@ -32,7 +32,9 @@ type Options struct {
 	// are kept ready for each image that a second cell is made of. Zero makes them
 	// when they are wanted.
 	Ahead int
-	// Logger is told what fails in the background, by default slog.Default.
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer: the making of warm cells, the removal of a cell that ended by itself.
+	// Nil means slog.Default().
 	Logger *slog.Logger
 }
 

@@ -50,11 +50,11 @@ func try() (gaps []sandbox.Gap, err error) {
 		return nil, unavailable(err)
 	}
 	defer host.Close()
-	all, err := newBases(host, filepath.Join(dir, "run"))
+	bare, err := makeBare(filepath.Join(dir, "run"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cell: %w", err)
 	}
-	base, err := host.Prepare(confine.Tree{Layers: []string{all.bare}})
+	base, err := host.Prepare(confine.Tree{Layers: []string{bare}})
 	if err != nil {
 		return nil, unavailable(err)
 	}

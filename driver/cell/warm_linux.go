@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -65,13 +66,14 @@ func (e *engine) newReadyCell(base *confine.Base) (warmCell, error) {
 
 // warmCells makes warm cells of one image ahead, in the background.
 type warmCells struct {
+	log   *slog.Logger
 	ready chan warmCell
 	stop  chan struct{}
 	done  sync.WaitGroup
 }
 
 func (e *engine) newWarmCells(base *confine.Base, ahead int) *warmCells {
-	b := &warmCells{ready: make(chan warmCell, ahead-1), stop: make(chan struct{})}
+	b := &warmCells{log: e.log, ready: make(chan warmCell, ahead-1), stop: make(chan struct{})}
 	b.done.Go(func() { b.run(e, base) })
 	return b
 }
@@ -81,22 +83,30 @@ const (
 	// others: the cell that has just taken one needs the same locks and
 	// processors, longest if it is a fork.
 	settle = 10 * time.Millisecond
-	// failed is how long it is put off after a failure, of which those are told
-	// who then make their own.
+	// failed is how long it is put off after a failure.
 	failed = 100 * time.Millisecond
+	// tellAgain is how often a failure is logged that stays.
+	tellAgain = time.Minute
 )
 
-// run keeps the channel full; the one that waits to be put into it is one more.
+// run keeps the channel full; the one that waits to be put into it is one more. A
+// failure is logged, for those who then make their own may succeed, and only
+// take longer.
 func (b *warmCells) run(e *engine, base *confine.Base) {
+	var told time.Time // when a failure was logged that still stands
 	for pause := time.Duration(0); ; {
 		if !b.pause(pause) {
 			return
 		}
 		made, err := e.newReadyCell(base)
 		if err != nil {
-			pause = failed
+			if pause = failed; time.Since(told) > tellAgain {
+				told = time.Now()
+				b.log.Warn("cell: no cell can be made ahead", "err", err)
+			}
 			continue
 		}
+		told = time.Time{}
 		select {
 		case b.ready <- made:
 		case <-b.stop:
@@ -121,7 +131,11 @@ func (b *warmCells) pause(d time.Duration) bool {
 
 // drop ends a warm cell that nobody wants any more. What cannot be removed now is
 // reaped with the program.
-func (b *warmCells) drop(made warmCell) { _ = made.discard() }
+func (b *warmCells) drop(made warmCell) {
+	if err := made.discard(); err != nil {
+		b.log.Warn("cell: a cell that was made ahead could not be removed", "err", err)
+	}
+}
 
 func (b *warmCells) close() {
 	close(b.stop)

@@ -49,6 +49,7 @@ func (d *Driver) open() (*engine, error) {
 }
 
 func (e *engine) start(opts Options) (err error) {
+	e.fleet.Logger = opts.Logger
 	if e.system.Needs != nil {
 		if err := e.system.Needs(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"log/slog"
 
 	"aether/image"
 	"aether/sandbox"
@@ -93,6 +94,9 @@ type Options struct {
 	// RunDir holds locks and the places to mount on of running programs. It is
 	// made when first needed, and others must be able to pass through it.
 	RunDir string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Driver makes sandboxes with the program of a System. It does nothing until it

@@ -55,6 +55,7 @@ func (e *engine) prepare(ctx context.Context, client *client) error {
 	if _, err := client.ping(ctx); err != nil {
 		return err
 	}
+	e.Fleet.Logger = e.opts.Logger
 	err := e.Furnish(e.opts.RunDir, e.opts.Images, func(runDir string) (int, error) { return client.reap(ctx, runDir) })
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package containerd
 
 import (
+	"log/slog"
+
 	"aether/image"
 	"aether/sandbox"
 )
@@ -28,6 +30,9 @@ type Options struct {
 	Address string
 	// Shim runs the containers. Empty is RuncShim.
 	Shim string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 func (o Options) shim() string {

@@ -45,6 +45,7 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if e.daemon, err = examine(ctx, e.api, e.socket, opts.Runtime); err != nil {
 		return err
 	}
+	e.Fleet.Logger = opts.Logger
 	return e.Furnish(opts.RunDir, opts.Images, func(runDir string) (int, error) { return reap(ctx, e.api, runDir) })
 }
 

@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"log/slog"
+
 	"aether/image"
 	"aether/sandbox"
 )
@@ -22,6 +24,9 @@ type Options struct {
 	// means the daemon's default. The boundary claimed is a process boundary with
 	// any runtime: what a name stands for is the daemon's to say.
 	Runtime string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Driver makes sandboxes with a Docker Engine. It does nothing until it is asked

@@ -1,8 +1,10 @@
 package guestagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"aether/sandbox"
@@ -10,6 +12,10 @@ import (
 
 // Fleet is the living instances of one driver. Its zero value is ready.
 type Fleet struct {
+	// Logger is told what could not be removed of an instance that ended by itself.
+	// Nil means slog.Default().
+	Logger *slog.Logger
+
 	// gate is held for reading by those who make a sandbox: Close waits for them.
 	gate   sync.RWMutex
 	closed bool
@@ -29,7 +35,7 @@ func (f *Fleet) Enter(driver string) (leave func(), err error) {
 
 // Add begins to watch over an instance, between Enter and leave.
 func (f *Fleet) Add(i *Instance) {
-	i.gone = func() { f.living.Delete(i) }
+	i.gone, i.log = func() { f.living.Delete(i) }, cmp.Or(f.Logger, slog.Default())
 	f.living.Store(i, nil)
 	go i.watch()
 }

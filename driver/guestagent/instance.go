@@ -3,6 +3,7 @@ package guestagent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -43,6 +44,7 @@ type Instance struct {
 	dialer Dialer
 	timer  *time.Timer
 	gone   func()
+	log    *slog.Logger
 
 	mu     sync.Mutex
 	paused bool
@@ -79,6 +81,9 @@ func (i *Instance) watch() {
 	defer cancel()
 	i.err = errors.Join(i.err, i.dialer.Close(), i.body.Release(ctx))
 	i.gone()
+	if i.err != nil && i.cause != sandbox.Destroyed { // else Destroy says so
+		i.log.Error(i.driver+": a sandbox that has ended could not be removed", "sandbox", i.id, "cause", i.exit.Cause, "err", i.err)
+	}
 	close(i.ended)
 }
 

@@ -1,6 +1,8 @@
 package gvisor
 
 import (
+	"log/slog"
+
 	"aether/driver/command"
 	"aether/image"
 	"aether/sandbox"
@@ -29,6 +31,9 @@ type Options struct {
 	StateDir string
 	// Platform is Systrap if empty.
 	Platform Platform
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Driver makes sandboxes. It does nothing until it is asked for one.
@@ -44,7 +49,7 @@ func New(opts Options) *Driver {
 	if opts.Platform == "" {
 		opts.Platform = Systrap
 	}
-	return &Driver{command.New(system(opts.Platform), command.Options{Images: opts.Images, RunDir: opts.RunDir}), opts}
+	return &Driver{command.New(system(opts.Platform), command.Options{Images: opts.Images, RunDir: opts.RunDir, Logger: opts.Logger}), opts}
 }
 
 // Info implements sandbox.Driver.

@@ -35,6 +35,7 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if e.groups, err = cgroup.Detect(); err != nil {
 		return err
 	}
+	e.Fleet.Logger = opts.Logger
 	return e.Furnish(opts.RunDir, opts.Images, func(runDir string) (int, error) { return e.api.reap(ctx, runDir) })
 }
 

@@ -1,6 +1,8 @@
 package incus
 
 import (
+	"log/slog"
+
 	"aether/image"
 	"aether/sandbox"
 )
@@ -21,6 +23,9 @@ type Options struct {
 	// Pool is the storage pool for the roots of sandboxes. Empty means that of the
 	// profile "default", and else the only one there is.
 	Pool string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Driver makes sandboxes with an Incus daemon. It does nothing until it is asked

@@ -1,6 +1,8 @@
 package nspawn
 
 import (
+	"log/slog"
+
 	"aether/driver/command"
 	"aether/image"
 )
@@ -14,6 +16,9 @@ type Options struct {
 	Images func() (*image.Store, error)
 	// RunDir holds locks of running programs.
 	RunDir string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // New makes the driver.

@@ -1,6 +1,8 @@
 package oci
 
 import (
+	"log/slog"
+
 	"aether/driver/command"
 	"aether/image"
 )
@@ -22,6 +24,9 @@ type Options struct {
 	Images func() (*image.Store, error)
 	// RunDir holds locks of running programs.
 	RunDir string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // New makes the driver of one runtime.
@@ -29,5 +34,5 @@ func New(opts Options) *command.Driver {
 	if opts.Runtime == "" {
 		opts.Runtime = Runc
 	}
-	return command.New(system(opts.Runtime), command.Options{Images: opts.Images, RunDir: opts.RunDir})
+	return command.New(system(opts.Runtime), command.Options{Images: opts.Images, RunDir: opts.RunDir, Logger: opts.Logger})
 }

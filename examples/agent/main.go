@@ -108,7 +108,7 @@ func tryThrice(ctx context.Context, out io.Writer, driver sandbox.Driver) (err e
 	if _, missing := exec.LookPath("python3"); missing != nil {
 		language = interpreter.Bash // the image is the host's own system
 	}
-	work := engine.New()
+	work := engine.New(engine.Options{})
 	defer func() { err = errors.Join(err, work.Close(ctx)) }()
 	recipe := engine.Recipe{Name: "primed", Code: &engine.Code{Language: language, Source: attempts[language].prime}}
 	template, err := work.Prepare(ctx, driver, recipe, nil)
