@@ -3,9 +3,11 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
-	"os/exec"
+	"os"
 	"runtime"
+	"testing"
 
 	"aether/engine"
 	"aether/interpreter"
@@ -15,10 +17,6 @@ import (
 // A program prepares python once, with everything imported, and then gives every
 // task a copy that is ready. It works over any driver that can fork.
 func Example() {
-	if _, err := exec.LookPath("python3"); err != nil || runtime.GOARCH != "amd64" {
-		fmt.Println("[42, 43]") // this host has nothing to run or fork it with
-		return
-	}
 	ctx := context.Background()
 	var driver sandbox.Driver = cells
 	e := engine.New(engine.Options{})
@@ -48,6 +46,25 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(result.Main().Text)
-	// Output: [42, 43]
+	fmt.Println(result.Main().Text) // [42, 43]
+}
+
+// TestExample runs the example, which cannot skip by itself, where it can run.
+func TestExample(t *testing.T) {
+	need(t, "python3")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("cells are forked on amd64 only")
+	}
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout = w
+	Example()
+	w.Close()
+	if said, err := io.ReadAll(r); err != nil || string(said) != "[42, 43]\n" {
+		t.Errorf("it prints %q, %v", said, err)
+	}
 }

@@ -35,9 +35,11 @@ type Context struct {
 
 	between between
 
-	lost  atomic.Bool   // it has ended, but others hold its output
-	ended chan struct{} // closed once end is known
-	end   *Ended
+	lost atomic.Bool // it has ended, but others hold its output
+	// detached says that it is not followed any more, and may go on.
+	detached atomic.Bool
+	ended    chan struct{} // closed once end is known
+	end      *Ended
 }
 
 // Handle names an interpreter for Attach. It is a secret as far as the sandbox
@@ -103,6 +105,8 @@ func (c *Context) follow(running *guest.Running, out, errs *stream) {
 	switch {
 	case err == nil:
 		c.end.Status = &status
+	case c.detached.Load():
+		c.end.Err = errDetached
 	case !c.lost.Load():
 		c.end.Err = err
 	}
@@ -113,6 +117,9 @@ func (c *Context) follow(running *guest.Running, out, errs *stream) {
 
 // errGone ends the input without closing that of the process.
 var errGone = errors.New("the interpreter is not followed any more")
+
+// errDetached is what calls get of a context that was detached.
+var errDetached = &sandbox.Error{Class: sandbox.Conflict, Reason: "this context was detached from it", Remedy: "attach to it again"}
 
 // maxTail is how much of its last words an error quotes.
 const maxTail = 1 << 10
@@ -127,6 +134,7 @@ func tail(text string) string {
 // Detach stops following the interpreter, which goes on; Attach finds it again. A
 // call under way is not answered any more.
 func (c *Context) Detach() {
+	c.detached.Store(true)
 	c.unlink()
 	<-c.ended
 }

@@ -272,7 +272,7 @@ func TestAttach(t *testing.T) {
 			handle := c.Handle()
 			c.Detach()
 			_, err := c.Run(t.Context(), "1", interpreter.Handler{})
-			wantEnded(t, err, sandbox.ClassOf(err))
+			wantEnded(t, err, sandbox.Conflict)
 			again, err := interpreter.Attach(t.Context(), client, handle, interpreter.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -21,6 +21,9 @@ type Ended struct {
 }
 
 func (e *Ended) Error() string {
+	if e.Err == errDetached {
+		return string(e.Language) + ": " + errDetached.Error()
+	}
 	text := string(e.Language) + " has ended: "
 	switch s := e.Status; {
 	case s == nil && e.Err != nil:
@@ -47,6 +50,8 @@ func (e *Ended) Unwrap() error { return e.Err }
 func (e *Ended) failure(op string) error {
 	class := sandbox.NotFound
 	switch {
+	case e.Err == errDetached:
+		return &sandbox.Error{Class: sandbox.Conflict, Op: op, Err: e}
 	case e.Status != nil && e.Status.OutOfMemory:
 		class = sandbox.Exhausted
 	case e.Status == nil && e.Err != nil:

@@ -88,6 +88,9 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if e.closed {
 		return nil, errClosed
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
 	i := &instance{engine: e, id: spec.ID, spec: spec, root: root, ended: make(chan struct{})}
 	if i.id == "" {
 		i.id = newID()

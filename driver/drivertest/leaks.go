@@ -90,19 +90,25 @@ func closeAfter(t *testing.T, driver sandbox.Driver) {
 	})
 }
 
-// interrupted gives up on Create at various moments.
+// interrupted gives up on Create at various moments, the first of them before it
+// has begun. A driver may be done before; if it is not, it says that its time was
+// over, and nothing else that went wrong because of that.
 func (s *suite) interrupted(t *testing.T) {
 	for n := range s.few(12) {
-		ctx, cancel := context.WithTimeout(t.Context(), s.within(time.Duration(n)*2*time.Millisecond))
+		after := s.within(time.Duration(n) * 2 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), after)
 		instance, err := s.driver.Create(ctx, sandbox.Spec{Image: s.Image})
 		cancel()
-		if err == nil {
-			err = instance.Destroy(t.Context())
-		} else {
-			err = nil
-		}
-		if err != nil {
-			t.Error(err)
+		switch {
+		case err != nil:
+			wantClass(t, err, sandbox.Timeout)
+		case after == 0:
+			t.Error("a sandbox was made for a caller who had given up before")
+			fallthrough
+		default:
+			if err := instance.Destroy(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
