@@ -12,18 +12,18 @@ import (
 	"aether/sandbox"
 )
 
-func benchCommand(drivers []sandbox.Driver) *cobra.Command {
+func benchCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure sandboxes on this host",
 		Example: "  aether bench fork\n  aether bench fork --rounds 5 --children 100 --json",
 		Args:    knownSubcommand,
-		RunE:    func(*cobra.Command, []string) error { return nil },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(benchForkCommand(drivers))
 	return cmd
 }
 
-func benchForkCommand(drivers []sandbox.Driver) *cobra.Command {
+func benchForkCommand(drivers *drivers) *cobra.Command {
 	var opts fork.Options
 	var driver string
 	cmd := &cobra.Command{
@@ -39,17 +39,17 @@ func benchForkCommand(drivers []sandbox.Driver) *cobra.Command {
 	cmd.Flags().StringVar(&driver, "driver", "", "the system to measure, instead of the best")
 	json := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := candidates(drivers, driver, sandbox.AnyBoundary)
+		list, err := drivers.candidates(driver, sandbox.AnyBoundary)
 		if err != nil {
 			return err
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		opts.Progress = progressOf(cmd, *json)
-		if peer, err := namedDriver(drivers, "gvisor"); err == nil {
+		if peer, err := drivers.named("gvisor"); err == nil {
 			opts.Restorers = []sandbox.Driver{peer}
 		}
-		report, err := fork.Measure(ctx, list[0], opts)
+		report, err := fork.Measure(ctx, first(list), opts)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,54 +12,64 @@ import (
 )
 
 // candidates are the drivers that may serve a wish, best first: the one that is
-// named, or all whose boundary is strong enough.
-func candidates(drivers []sandbox.Driver, name string, want sandbox.Boundary) ([]sandbox.Driver, error) {
+// named, or all whose boundary is strong enough. Those that are never reached are
+// never made.
+func (d *drivers) candidates(name string, want sandbox.Boundary) (iter.Seq[sandbox.Driver], error) {
 	if name != "" {
-		d, err := namedDriver(drivers, name)
+		driver, err := d.named(name)
 		if err != nil {
 			return nil, err
 		}
-		if got := d.Info().Boundary; got < want {
-			return nil, sandbox.Invalidf("--driver", "%s gives a %v boundary, and --isolation asks for %v", d.Info().Name, got, want)
+		if got := driver.Info().Boundary; got < want {
+			return nil, sandbox.Invalidf("--driver", "%s gives a %v boundary, and --isolation asks for %v", driver.Info().Name, got, want)
 		}
-		return []sandbox.Driver{d}, nil
+		return slices.Values([]sandbox.Driver{driver}), nil
 	}
-	var list []sandbox.Driver
-	for _, d := range drivers {
-		if d.Info().Boundary >= want {
-			list = append(list, d)
-		}
+	if list := d.strongEnough(want); first(list) != nil {
+		return list, nil
 	}
-	if len(list) == 0 {
-		return nil, &sandbox.Error{Class: sandbox.Unavailable, Field: "--isolation",
-			Reason: fmt.Sprintf("no driver in this build gives a %v boundary", want), Remedy: "see aether systems"}
-	}
-	return list, nil
+	return nil, &sandbox.Error{Class: sandbox.Unavailable, Field: "--isolation",
+		Reason: fmt.Sprintf("no driver in this build gives a %v boundary", want), Remedy: "see aether systems"}
 }
 
-// namedDriver knows a driver by its own name, which may be the alias of another
-// system (runc is docker's), and then by the aliases of its system.
-func namedDriver(drivers []sandbox.Driver, name string) (sandbox.Driver, error) {
-	var known []string
-	for _, d := range drivers {
-		if d.Info().Name == name {
-			return d, nil
+func (d *drivers) strongEnough(want sandbox.Boundary) iter.Seq[sandbox.Driver] {
+	return func(yield func(sandbox.Driver) bool) {
+		for i := range d.makers {
+			if driver := d.at(i); driver.Info().Boundary >= want && !yield(driver) {
+				return
+			}
 		}
-		known = append(known, d.Info().Name)
+	}
+}
+
+// first is the best of a list, or nil if nobody is on it.
+func first(list iter.Seq[sandbox.Driver]) sandbox.Driver {
+	for driver := range list {
+		return driver
+	}
+	return nil
+}
+
+// named knows a driver by its own name, which may be the alias of another system
+// (runc is docker's), and then by the aliases of its system.
+func (d *drivers) named(name string) (sandbox.Driver, error) {
+	names := d.names()
+	if at := slices.Index(names, name); at >= 0 {
+		return d.at(at), nil
 	}
 	if system, err := profile.Parse(name); err == nil {
-		if at := slices.Index(known, system.Name()); at >= 0 {
-			return drivers[at], nil
+		if at := slices.Index(names, system.Name()); at >= 0 {
+			return d.at(at), nil
 		}
 	}
-	return nil, unknownName("--driver", name, known)
+	return nil, unknownName("--driver", name, names)
 }
 
 // create makes a sandbox with the first driver that this host lets.
-func create(ctx context.Context, list []sandbox.Driver, spec sandbox.Spec) (sandbox.Driver, sandbox.Instance, error) {
+func create(ctx context.Context, list iter.Seq[sandbox.Driver], spec sandbox.Spec) (sandbox.Driver, sandbox.Instance, error) {
 	var refusals []error
 	var names []string
-	for _, d := range list {
+	for d := range list {
 		instance, err := d.Create(ctx, spec)
 		if err == nil {
 			return d, instance, nil

@@ -7,10 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/profile"
-	"aether/sandbox"
 )
 
-func compareCommand(drivers []sandbox.Driver) *cobra.Command {
+func compareCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Compare two isolation systems, axis by axis",
@@ -32,7 +31,7 @@ func compareCommand(drivers []sandbox.Driver) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c := comparison{profile.Compare(a, b), drivenBy(drivers)}
+		c := comparison{profile.Compare(a, b), drivenBy(drivers.names())}
 		return c.print(cmd, *why, *asJSON)
 	}
 	return cmd

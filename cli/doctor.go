@@ -14,7 +14,7 @@ import (
 	"aether/sandbox"
 )
 
-func doctorCommand(drivers []sandbox.Driver) *cobra.Command {
+func doctorCommand(drivers *drivers) *cobra.Command {
 	return doctorWith(func(ctx context.Context) []features.Facility {
 		return append(features.Survey(ctx), tryRun(ctx, drivers))
 	})
@@ -25,10 +25,10 @@ const builtIn = "cell"
 
 // tryRun does what `aether run` does, to the first byte of a command's output:
 // that every facility is there does not say that they work together.
-func tryRun(ctx context.Context, drivers []sandbox.Driver) features.Facility {
+func tryRun(ctx context.Context, drivers *drivers) features.Facility {
 	f := features.Facility{Name: "run", Required: true, Detail: "a command ran in a sandbox, and its output arrived",
 		Cost: "no command runs in the built-in engine"}
-	driver, err := namedDriver(drivers, builtIn)
+	driver, err := drivers.named(builtIn)
 	if err == nil {
 		err = sayWord(ctx, driver)
 	}

@@ -118,11 +118,11 @@ func (r refusing) Create(context.Context, sandbox.Spec) (sandbox.Instance, error
 func TestDoctorNoticesThatNothingRuns(t *testing.T) {
 	refused := &sandbox.Error{Class: sandbox.Unavailable, Reason: "a step was refused", Remedy: "another kernel"}
 	engine := refusing{answering{info: sandbox.Info{Name: builtIn}}, refused}
-	got := tryRun(t.Context(), []sandbox.Driver{engine})
+	got := tryRun(t.Context(), newDrivers(makers([]sandbox.Driver{engine})))
 	if got.State != features.Missing || !got.Required || got.Detail != "a step was refused" || got.Remedy != "another kernel" {
 		t.Errorf("%+v", got)
 	}
-	if got := tryRun(t.Context(), nil); got.State != features.Missing {
+	if got := tryRun(t.Context(), newDrivers(nil)); got.State != features.Missing {
 		t.Errorf("without an engine: %+v", got)
 	}
 }

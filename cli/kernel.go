@@ -9,20 +9,20 @@ import (
 	"aether/sandbox"
 )
 
-func kernelCommand(drivers []sandbox.Driver) *cobra.Command {
+func kernelCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "kernel",
 		Short:   "Fetch a kernel for machines",
 		Long:    "Systems that run machines need a kernel. It is the host's own where this user may read that,\nthe file that AETHER_KERNEL names, or one that is fetched here.",
 		Example: `  aether kernel install`,
-		Args:    knownCommand,
+		Args:    knownSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(kernelInstallCommand(drivers))
 	return cmd
 }
 
-func kernelInstallCommand(drivers []sandbox.Driver) *cobra.Command {
+func kernelInstallCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Fetch the distribution's kernel for virtual machines",
@@ -33,7 +33,7 @@ func kernelInstallCommand(drivers []sandbox.Driver) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, d := range drivers {
+		for _, d := range drivers.all() {
 			installer, ok := d.(kernel.Installer)
 			if !ok {
 				continue

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"aether/profile"
-	"aether/sandbox"
 )
 
 // Marks tell what is judged from what exists. A mark follows a number or a name;
@@ -17,12 +16,12 @@ const (
 // drivenSystems are the names of the systems that this build has drivers for.
 type drivenSystems map[string]bool
 
-func drivenBy(drivers []sandbox.Driver) drivenSystems {
-	names := drivenSystems{}
-	for _, d := range drivers {
-		names[d.Info().Name] = true
+func drivenBy(names []string) drivenSystems {
+	driven := drivenSystems{}
+	for _, name := range names {
+		driven[name] = true
 	}
-	return names
+	return driven
 }
 
 func (d drivenSystems) has(s profile.System) bool { return d[s.Name()] }

@@ -7,10 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/profile"
-	"aether/sandbox"
 )
 
-func profileCommand(drivers []sandbox.Driver) *cobra.Command {
+func profileCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile NAME",
 		Short: "Show the scores of one isolation system and the evidence behind them",
@@ -26,7 +25,7 @@ func profileCommand(drivers []sandbox.Driver) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		driven := drivenBy(drivers)
+		driven := drivenBy(drivers.names())
 		if *asJSON {
 			return printJSON(cmd, fullProfile{system.Profile(), driven.has(system), append([]string{}, system.Aliases()...), system.FieldNotes()})
 		}

@@ -152,7 +152,7 @@ func onTerminal(t *testing.T, drivers []sandbox.Driver, stdout io.Writer, args .
 		text, _ := io.ReadAll(master) // ends with an error when the other end is closed
 		read <- string(text)
 	}()
-	Main(t.Context(), args, strings.NewReader(""), stdout, slave, drivers)
+	Main(t.Context(), args, strings.NewReader(""), stdout, slave, makers(drivers))
 	check(t, slave.Close())
 	return <-read
 }

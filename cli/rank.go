@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/profile"
-	"aether/sandbox"
 )
 
 // rankOptions are the flags of rank as they were given.
@@ -18,7 +17,7 @@ type rankOptions struct {
 	need  []string
 }
 
-func rankCommand(drivers []sandbox.Driver) *cobra.Command {
+func rankCommand(drivers *drivers) *cobra.Command {
 	var o rankOptions
 	cmd := &cobra.Command{
 		Use:   "rank",
@@ -44,7 +43,7 @@ func rankCommand(drivers []sandbox.Driver) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r.driven = drivenBy(drivers)
+		r.driven = drivenBy(drivers.names())
 		return r.print(cmd, *asJSON)
 	}
 	return cmd

@@ -5,9 +5,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +15,8 @@ import (
 // Main runs the command line args, without the program's name, over the drivers
 // of this build and gives the exit status: 0 for success, 2 for bad input, 1 for
 // any other failure, or what the command itself chose.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, drivers []sandbox.Driver) int {
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, makers []sandbox.Maker) int {
+	drivers := newDrivers(makers)
 	root := newRoot(drivers)
 	// A nil list would make cobra read the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
@@ -25,23 +24,13 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	status := report(stderr, root.ExecuteContext(ctx))
-	if err := closeAll(ctx, drivers); err != nil {
+	if err := drivers.close(ctx); err != nil {
 		return max(status, report(stderr, err))
 	}
 	return status
 }
 
-// closeAll lets drivers give back what they hold.
-func closeAll(ctx context.Context, drivers []sandbox.Driver) (err error) {
-	for _, d := range drivers {
-		if c, ok := d.(sandbox.Closer); ok {
-			err = errors.Join(err, c.Close(ctx))
-		}
-	}
-	return err
-}
-
-func newRoot(drivers []sandbox.Driver) *cobra.Command {
+func newRoot(drivers *drivers) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "aether",
 		Short: "Run and judge sandboxes for agents",
@@ -52,7 +41,7 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
   aether systems`,
 		Version:           readBuild().String(),
 		Args:              knownCommand,
-		RunE:              func(*cobra.Command, []string) error { return nil },
+		RunE:              func(root *cobra.Command, _ []string) error { return root.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -68,12 +57,10 @@ func newRoot(drivers []sandbox.Driver) *cobra.Command {
 // knownCommand refuses every argument that reaches the root: what is a command
 // was dispatched before.
 func knownCommand(root *cobra.Command, args []string) error {
-	known := commandNames(root)
 	if len(args) > 0 {
-		return unknownName("command", args[0], known)
+		return unknownName("command", args[0], commandNames(root))
 	}
-	return &sandbox.Error{Class: sandbox.Invalid, Field: "command", Reason: "none is given",
-		Remedy: "known: " + strings.Join(known, ", ") + "; see aether --help"}
+	return nil
 }
 
 func commandNames(parent *cobra.Command) []string {

@@ -32,7 +32,7 @@ type runFlags struct {
 	input, terminal, json, explain, onDisk      bool
 }
 
-func runCommand(drivers []sandbox.Driver) *cobra.Command {
+func runCommand(drivers *drivers) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
@@ -67,7 +67,7 @@ func someCommand(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func (f *runFlags) register(cmd *cobra.Command, drivers []sandbox.Driver) {
+func (f *runFlags) register(cmd *cobra.Command, drivers *drivers) {
 	f.registerSandbox(cmd, drivers)
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command are the command's
@@ -84,7 +84,7 @@ func (f *runFlags) register(cmd *cobra.Command, drivers []sandbox.Driver) {
 }
 
 // registerSandbox registers the flags that say what a sandbox is.
-func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers []sandbox.Driver) {
+func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers *drivers) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.isolation, "isolation", "", "the weakest boundary that will do: process, kernel or hardware")
 	flags.StringVar(&f.driver, "driver", "", "the system to use, instead of the best that fits")
@@ -102,12 +102,8 @@ func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers []sandbox.Driver)
 	f.complete(cmd, drivers)
 }
 
-func (f *runFlags) complete(cmd *cobra.Command, drivers []sandbox.Driver) {
-	var names []string
-	for _, d := range drivers {
-		names = append(names, d.Info().Name)
-	}
-	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "net": {"none", "host"}, "driver": names} {
+func (f *runFlags) complete(cmd *cobra.Command, drivers *drivers) {
+	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "net": {"none", "host"}, "driver": drivers.names()} {
 		fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 		if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
 			panic(err) // the flag was registered just above
@@ -182,7 +178,7 @@ func parseMounts(list []string) ([]sandbox.Mount, error) {
 	return mounts, nil
 }
 
-func (f *runFlags) run(cmd *cobra.Command, drivers []sandbox.Driver, args []string) error {
+func (f *runFlags) run(cmd *cobra.Command, drivers *drivers, args []string) error {
 	spec, err := f.spec()
 	if err != nil {
 		return err
@@ -193,12 +189,12 @@ func (f *runFlags) run(cmd *cobra.Command, drivers []sandbox.Driver, args []stri
 	if f.code != "" {
 		return &sandbox.Error{Class: sandbox.Invalid, Field: "-c", Reason: "it needs the interpreter of a template", Remedy: "use --template, or name the interpreter as the command"}
 	}
-	list, err := candidates(drivers, f.driver, spec.Isolation)
+	list, err := drivers.candidates(f.driver, spec.Isolation)
 	if err != nil {
 		return launchError(cmd, err)
 	}
 	if f.explain {
-		return explainSetUp(cmd, list[0], spec, args)
+		return explainSetUp(cmd, first(list), spec, args)
 	}
 	if spec.Network.Mode == sandbox.HostNetwork {
 		cmd.PrintErrln("aether: warning: --net host gives the command the host's own network, with everything that listens there")

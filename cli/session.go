@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"syscall"
@@ -31,7 +32,7 @@ type session struct {
 	stopped chan struct{}
 }
 
-func (s *session) run(list []sandbox.Driver, spec sandbox.Spec, args []string) (err error) {
+func (s *session) run(list iter.Seq[sandbox.Driver], spec sandbox.Spec, args []string) (err error) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)

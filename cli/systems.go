@@ -11,7 +11,7 @@ import (
 	"aether/sandbox"
 )
 
-func systemsCommand(drivers []sandbox.Driver) *cobra.Command {
+func systemsCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "systems",
 		Short: "List the isolation systems and whether they can run here",
@@ -29,7 +29,7 @@ sandbox is carried over:
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list := availabilities(cmd.Context(), drivers)
+		list := availabilities(cmd.Context(), drivers.all())
 		if *asJSON {
 			return printJSON(cmd, list)
 		}

@@ -63,7 +63,7 @@ func TestProbesRunTogetherAndHangingOnesAreLeft(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	status := Main(ctx, []string{"systems", "--json"}, strings.NewReader(""), &stdout, &stderr, []sandbox.Driver{deaf, one, other})
+	status := Main(ctx, []string{"systems", "--json"}, strings.NewReader(""), &stdout, &stderr, makers([]sandbox.Driver{deaf, one, other}))
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}

@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"aether/cli/holder"
 	"aether/internal/host/storedir"
-	"aether/sandbox"
 )
 
 // templates is where the templates of this user are found.
 func templates() holder.Dir { return holder.In(storedir.Running()) }
 
-func templateCommand(drivers []sandbox.Driver) *cobra.Command {
+func templateCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "template",
 		Short: "Prepare sandboxes once and fork them often",
@@ -23,8 +20,8 @@ func templateCommand(drivers []sandbox.Driver) *cobra.Command {
   aether run --template py -c 'print(6*7)'
   aether template show py --tree
   aether template rm py`,
-		Args: func(cmd *cobra.Command, args []string) error { return knownSubcommand(cmd, args) },
-		RunE: func(*cobra.Command, []string) error { return nil },
+		Args: knownSubcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(templatePrepareCommand(drivers), templateListCommand(), templateShowCommand(), templateRemoveCommand(drivers), templateHoldCommand(drivers))
 	return cmd
@@ -32,11 +29,10 @@ func templateCommand(drivers []sandbox.Driver) *cobra.Command {
 
 // knownSubcommand refuses every argument that reaches a command of commands.
 func knownSubcommand(cmd *cobra.Command, args []string) error {
-	known := commandNames(cmd)
 	if len(args) > 0 {
-		return unknownName(cmd.Name(), args[0], known)
+		return unknownName(cmd.Name(), args[0], commandNames(cmd))
 	}
-	return &sandbox.Error{Class: sandbox.Invalid, Field: cmd.Name(), Reason: "no command is given", Remedy: "known: " + strings.Join(known, ", ")}
+	return nil
 }
 
 // completeTemplates offers the names of templates.

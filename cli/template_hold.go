@@ -23,7 +23,7 @@ import (
 
 // templateHoldCommand is what prepare runs in the background; it is no command for
 // people.
-func templateHoldCommand(drivers []sandbox.Driver) *cobra.Command {
+func templateHoldCommand(drivers *drivers) *cobra.Command {
 	return &cobra.Command{
 		Use: "hold NAME", Hidden: true, Args: exactly(1, "one name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ func templateHoldCommand(drivers []sandbox.Driver) *cobra.Command {
 // holding is the life of a holder.
 type holding struct {
 	name    string
-	drivers []sandbox.Driver
+	drivers *drivers
 	orders  *bufio.Reader
 	mu      sync.Mutex
 	out     *json.Encoder
@@ -119,13 +119,13 @@ func (h *holding) awaitKeep(cancel func()) {
 }
 
 func (h *holding) prepare(ctx context.Context, e *engine.Engine, o order) (*engine.Template, error) {
-	list, err := candidates(h.drivers, o.Driver, o.Recipe.Spec.Isolation)
+	list, err := h.drivers.candidates(o.Driver, o.Recipe.Spec.Isolation)
 	if err != nil {
 		return nil, err
 	}
 	ctx = image.WithProgress(ctx, h.imageProgress())
 	var first error // what the best one lacks is the first thing to mend
-	for _, d := range list {
+	for d := range list {
 		t, err := e.Prepare(ctx, d, o.Recipe, func(step string) { h.say(news{Step: step}) })
 		if err == nil {
 			return t, nil

@@ -25,7 +25,7 @@ type prepareFlags struct {
 	recipe                         engine.Recipe
 }
 
-func templatePrepareCommand(drivers []sandbox.Driver) *cobra.Command {
+func templatePrepareCommand(drivers *drivers) *cobra.Command {
 	f := &prepareFlags{}
 	cmd := &cobra.Command{
 		Use:   "prepare NAME [flags] [--code LANGUAGE FILE | -- COMMAND [ARGUMENT...]]",
@@ -130,11 +130,11 @@ func readCode(path string, stdin io.Reader) (string, error) {
 	return string(text), nil
 }
 
-func (f *prepareFlags) prepare(cmd *cobra.Command, drivers []sandbox.Driver) error {
+func (f *prepareFlags) prepare(cmd *cobra.Command, drivers *drivers) error {
 	if err := f.fillIn(cmd.InOrStdin()); err != nil {
 		return err
 	}
-	if _, err := candidates(drivers, f.driver, f.recipe.Spec.Isolation); err != nil {
+	if _, err := drivers.candidates(f.driver, f.recipe.Spec.Isolation); err != nil {
 		return err
 	}
 	info, err := startHolder(cmd, f)

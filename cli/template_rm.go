@@ -8,7 +8,7 @@ import (
 	"aether/sandbox"
 )
 
-func templateRemoveCommand(drivers []sandbox.Driver) *cobra.Command {
+func templateRemoveCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"remove"}, Short: "End templates and their children",
 		Long:              "End templates, with every child that lives, and remove what holders that were killed have left.",
@@ -42,8 +42,8 @@ func templateRemoveCommand(drivers []sandbox.Driver) *cobra.Command {
 }
 
 // reapAll removes what holders that were killed left on the host.
-func reapAll(cmd *cobra.Command, drivers []sandbox.Driver) (err error) {
-	for _, d := range drivers {
+func reapAll(cmd *cobra.Command, drivers *drivers) (err error) {
+	for _, d := range drivers.all() {
 		if r, ok := d.(sandbox.Reaper); ok {
 			_, failed := r.Reap(cmd.Context())
 			err = errors.Join(err, failed)

@@ -48,7 +48,7 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 	}
 	f.input = f.input || len(args) == 0
 	s := &session{flags: f, cmd: cmd, start: time.Now()}
-	return s.run([]sandbox.Driver{driver}, spec, args)
+	return s.run(slices.Values([]sandbox.Driver{driver}), spec, args)
 }
 
 // suggestTemplate names the nearest template where there is none of the name.

@@ -9,12 +9,11 @@ import (
 
 	"aether/driver/all"
 	"aether/profile"
-	"aether/sandbox"
 )
 
 func TestRankFitsTheWidth(t *testing.T) {
 	// 70 is what the narrowest layout needs with weights.
-	everything := ranking{profiles: profile.Rank(profile.Profiles()), driven: drivenBy(all.Drivers())}
+	everything := ranking{profiles: profile.Rank(profile.Profiles()), driven: drivenBy(newDrivers(all.Makers()).names())}
 	weighted := everything
 	weighted.weights = profile.Weights{profile.Isolation: 3}
 	for _, width := range []int{70, 80, 100, 120, 200} {
@@ -42,7 +41,7 @@ func TestRankNarrowerThanAnyLayout(t *testing.T) {
 // Every row whose system is not driven is marked, every score by design too, and
 // nothing else is; what marks mean is said where there are any.
 func TestMarks(t *testing.T) {
-	driven := drivenBy([]sandbox.Driver{driver("cell", sandbox.ProcessBoundary, sandbox.Report{}), driver("docker", sandbox.ProcessBoundary, sandbox.Report{})})
+	driven := drivenBy([]string{"cell", "docker"})
 	for _, p := range profile.Profiles(profile.AetherVM, profile.Cell, profile.Docker) {
 		r := ranking{profiles: []profile.Profile{p}, driven: driven}
 		rows := strings.Split(r.table(100).render(screen{})+driven.footnotes(screen{}, r.profiles), "\n")

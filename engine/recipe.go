@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
@@ -51,12 +50,11 @@ const (
 	// DefaultTimeout is for preparations that state none.
 	DefaultTimeout = 2 * time.Minute
 
+	maxName      = 40
 	maxRun       = 256
 	maxArguments = 4096
 	maxText      = 1 << 20 // of one command
 )
-
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 // Validate checks everything that can be checked without a host. Every error is
 // Invalid and names the field.
@@ -86,7 +84,7 @@ func (r Recipe) Validate() error {
 
 // ValidName checks the name of a template.
 func ValidName(name string) error {
-	if !namePattern.MatchString(name) {
+	if !sandbox.IsName(name, maxName) {
 		return sandbox.Invalidf("name", "%.80q must be lower-case letters, digits and dashes, at most 40", name)
 	}
 	return nil

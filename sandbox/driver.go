@@ -22,6 +22,13 @@ type Driver interface {
 	Create(context.Context, Spec) (Instance, error)
 }
 
+// Maker is a driver of a build that nobody has asked for yet: its canonical name,
+// by which it can be chosen, and what makes it.
+type Maker struct {
+	Name string
+	New  func() Driver
+}
+
 // Instance is one living sandbox.
 type Instance interface {
 	// ID is the identity that the Spec gave or the driver minted.

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"path"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -96,6 +95,7 @@ const (
 	// MinDisk is the least disk limit that any driver accepts.
 	MinDisk = 64 << 10
 
+	maxID        = 64
 	maxAllow     = 256
 	maxName      = 255
 	maxMetadata  = 64
@@ -104,7 +104,19 @@ const (
 	maxFieldSize = 32 << 10
 )
 
-var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+// IsName says whether text can name a sandbox, a template or a group: lower-case
+// letters, digits and dashes, the first of them no dash, at most so many.
+func IsName(text string, most int) bool {
+	if text == "" || len(text) > most || text[0] == '-' {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
 
 // Validate checks everything that can be checked without a host. Every error is
 // Invalid and names the field.
@@ -122,7 +134,7 @@ func (s Spec) Validate() error {
 }
 
 func (s Spec) validateIdentity() error {
-	if s.ID != "" && !idPattern.MatchString(s.ID) {
+	if s.ID != "" && !IsName(s.ID, maxID) {
 		return Invalidf("id", "%.80q must be lower-case letters, digits and dashes, at most 64", s.ID)
 	}
 	if s.Isolation < AnyBoundary || s.Isolation > HardwareBoundary {

@@ -267,7 +267,6 @@ func TestTemplateRefusesBadInput(t *testing.T) {
 		says   string
 		status int
 	}{
-		{[]string{"template"}, "no command is given", 2},
 		{[]string{"template", "lst"}, "did you mean list?", 2},
 		{[]string{"template", "prepare"}, "name", 2},
 		{[]string{"template", "prepare", "A", "--", "true"}, "name", 2},

@@ -29,28 +29,84 @@ import (
 // cellsAhead is for programs that make many cells, as those that hold templates.
 const cellsAhead = 4
 
+// Makers is the table. Nothing is made, looked at or opened before one is asked
+// for its driver.
+func Makers() []sandbox.Maker {
+	p := newPlaces()
+	return []sandbox.Maker{
+		{Name: cell.Name, New: func() sandbox.Driver {
+			return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: cellsAhead})
+		}},
+		{Name: bubblewrap.Name, New: func() sandbox.Driver {
+			return bubblewrap.New(bubblewrap.Options{Images: p.images, RunDir: p.running("bubblewrap")})
+		}},
+		p.oci(oci.Crun), p.oci(oci.Runc), p.oci(oci.Youki),
+		{Name: nspawn.Name, New: func() sandbox.Driver {
+			return nspawn.New(nspawn.Options{Images: p.images, RunDir: p.running("nspawn")})
+		}},
+		{Name: lxc.Name, New: func() sandbox.Driver {
+			return lxc.New(lxc.Options{Images: p.images, RunDir: p.running("lxc")})
+		}},
+		{Name: incus.Name, New: func() sandbox.Driver {
+			return incus.New(incus.Options{Images: p.images, RunDir: p.running("incus")})
+		}},
+		{Name: docker.Name, New: func() sandbox.Driver {
+			return docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: p.images, RunDir: p.running("docker")})
+		}},
+		{Name: gvisor.Name, New: func() sandbox.Driver {
+			return gvisor.New(gvisor.Options{Images: p.images, RunDir: p.running("gvisor"), StateDir: p.lasting("gvisor")})
+		}},
+		{Name: containerd.Name, New: func() sandbox.Driver {
+			return containerd.New(containerd.Options{Images: p.images, RunDir: p.running("containerd")})
+		}},
+		{Name: containerd.KataName, New: func() sandbox.Driver {
+			return containerd.New(containerd.Options{Shim: containerd.KataShim, Images: p.images, RunDir: p.running("kata")})
+		}},
+		{Name: firecracker.Name, New: func() sandbox.Driver {
+			return firecracker.New(firecracker.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.machines(), RunDir: p.running("firecracker"), Kernel: p.kernels()})
+		}},
+		{Name: cloudhypervisor.Name, New: func() sandbox.Driver {
+			return cloudhypervisor.New(cloudhypervisor.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.machines(), RunDir: p.running("cloud-hypervisor"), Kernel: p.kernels()})
+		}},
+		{Name: qemu.Name, New: func() sandbox.Driver {
+			return qemu.New(qemu.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.machines(), RunDir: p.running("qemu"), Kernel: p.kernels()})
+		}},
+	}
+}
+
 // Drivers makes every driver. None does anything before it is used.
 func Drivers() []sandbox.Driver {
-	state, run := storedir.Lasting(), storedir.Running()
-	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) })
-	running := func(name string) string { return filepath.Join(run, name) }
-	machines := filepath.Join(state, "machines") // their disks are the same
-	kernels := kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: filepath.Join(state, "kernels")}
-	return []sandbox.Driver{
-		cell.New(cell.Options{Images: images, RunDir: running("cell"), DiskDir: filepath.Join(state, "cells"), SnapshotDir: filepath.Join(state, "snapshots"), Ahead: cellsAhead}),
-		bubblewrap.New(bubblewrap.Options{Images: images, RunDir: running("bubblewrap")}),
-		oci.New(oci.Options{Runtime: oci.Crun, Images: images, RunDir: running("crun")}),
-		oci.New(oci.Options{Runtime: oci.Runc, Images: images, RunDir: running("runc")}),
-		oci.New(oci.Options{Runtime: oci.Youki, Images: images, RunDir: running("youki")}),
-		nspawn.New(nspawn.Options{Images: images, RunDir: running("nspawn")}),
-		lxc.New(lxc.Options{Images: images, RunDir: running("lxc")}),
-		incus.New(incus.Options{Images: images, RunDir: running("incus")}),
-		docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: images, RunDir: running("docker")}),
-		gvisor.New(gvisor.Options{Images: images, RunDir: running("gvisor"), StateDir: filepath.Join(state, "gvisor")}),
-		containerd.New(containerd.Options{Images: images, RunDir: running("containerd")}),
-		containerd.New(containerd.Options{Shim: containerd.KataShim, Images: images, RunDir: running("kata")}),
-		firecracker.New(firecracker.Options{Images: images, Guest: guestagent.Find, StateDir: machines, RunDir: running("firecracker"), Kernel: kernels}),
-		cloudhypervisor.New(cloudhypervisor.Options{Images: images, Guest: guestagent.Find, StateDir: machines, RunDir: running("cloud-hypervisor"), Kernel: kernels}),
-		qemu.New(qemu.Options{Images: images, Guest: guestagent.Find, StateDir: machines, RunDir: running("qemu"), Kernel: kernels}),
+	var list []sandbox.Driver
+	for _, m := range Makers() {
+		list = append(list, m.New())
 	}
+	return list
+}
+
+func (p places) oci(runtime oci.Runtime) sandbox.Maker {
+	return sandbox.Maker{Name: string(runtime), New: func() sandbox.Driver {
+		return oci.New(oci.Options{Runtime: runtime, Images: p.images, RunDir: p.running(string(runtime))})
+	}}
+}
+
+// places are where the drivers of this user keep their things.
+type places struct {
+	state, run string
+	images     func() (*image.Store, error)
+}
+
+func newPlaces() places {
+	p := places{state: storedir.Lasting(), run: storedir.Running()}
+	p.images = sync.OnceValues(func() (*image.Store, error) { return image.Open(p.lasting("images")) })
+	return p
+}
+
+func (p places) running(name string) string { return filepath.Join(p.run, name) }
+func (p places) lasting(name string) string { return filepath.Join(p.state, name) }
+
+// machines is shared by the monitors: their disks are the same.
+func (p places) machines() string { return p.lasting("machines") }
+
+func (p places) kernels() kernel.Places {
+	return kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: p.lasting("kernels")}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"aether/driver/vmm"
 	"aether/sandbox"
@@ -36,11 +37,13 @@ var system = vmm.System{
 // changed.
 const oldest = 30
 
-var versionLine = regexp.MustCompile(`(?m)^cloud-hypervisor v((\d{1,4})\.\d{1,4}(?:\.\d{1,4})?)`)
+var versionLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^cloud-hypervisor v((\d{1,4})\.\d{1,4}(?:\.\d{1,4})?)`)
+})
 
 // readVersion reads the line that cloud-hypervisor --version says.
 func readVersion(said string) (string, error) {
-	parts := versionLine.FindStringSubmatch(said)
+	parts := versionLine().FindStringSubmatch(said)
 	if parts == nil {
 		return "", &sandbox.Error{Class: sandbox.Unavailable,
 			Reason: fmt.Sprintf("it is not Cloud Hypervisor: asked for its version, it says %.60q", said), Remedy: remedy}

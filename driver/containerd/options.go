@@ -7,6 +7,12 @@ import (
 	"aether/sandbox"
 )
 
+// Names of the systems that containerd makes, by its shims.
+const (
+	Name     = "containerd"
+	KataName = "kata"
+)
+
 // Shims by the names that containerd knows them by.
 const (
 	RuncShim  = "io.containerd.runc.v2"
@@ -45,9 +51,9 @@ func (o Options) shim() string {
 // name is the canonical name of the system that a shim makes of containerd.
 func (o Options) name() string {
 	if o.shim() == KataShim {
-		return "kata"
+		return KataName
 	}
-	return "containerd"
+	return Name
 }
 
 func (o Options) boundary() sandbox.Boundary {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"aether/sandbox"
 )
@@ -32,11 +33,11 @@ var (
 	deaf, mended = release{1, 16, 0}, release{1, 16, 2}
 )
 
-var versionLine = regexp.MustCompile(`(?m)^Firecracker v(\d{1,4})\.(\d{1,4})\.(\d{1,4})`)
+var versionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Firecracker v(\d{1,4})\.(\d{1,4})\.(\d{1,4})`) })
 
 // readVersion reads the first line of what firecracker --version says.
 func readVersion(said string) (string, error) {
-	parts := versionLine.FindStringSubmatch(said)
+	parts := versionLine().FindStringSubmatch(said)
 	if parts == nil {
 		return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("it is not Firecracker: asked for its version, it says %.60q", said), Remedy: remedy}
 	}
@@ -55,10 +56,10 @@ func parseRelease(parts []string) (r release) {
 	return r
 }
 
-var plainVersion = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)$`)
+var plainVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)$`) })
 
 func mayPause(version string) error {
-	parts := plainVersion.FindStringSubmatch(version)
+	parts := plainVersion().FindStringSubmatch(version)
 	if parts == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -183,7 +184,7 @@ const (
 	opSuccess = 200
 )
 
-var operationPath = regexp.MustCompile(`^/1\.0/operations/[0-9a-fA-F-]{1,64}$`)
+var operationPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/1\.0/operations/[0-9a-fA-F-]{1,64}$`) })
 
 // pollTime is how long one request waits for an operation.
 const pollTime = 20 * time.Second
@@ -203,7 +204,7 @@ func (c *client) await(ctx context.Context, began envelope) (op operation, err e
 	if began.Type == "sync" {
 		return op, nil // it was done at once
 	}
-	if !operationPath.MatchString(began.Operation) {
+	if !operationPath().MatchString(began.Operation) {
 		return op, nonsensef("operation %.80q", began.Operation)
 	}
 	path := fmt.Sprintf("%s/wait?timeout=%d", began.Operation, int(pollTime.Seconds()))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"aether/image"
 	"aether/image/flatten"
@@ -30,7 +31,7 @@ type kept struct {
 	Properties  map[string]string `json:"properties"`
 }
 
-var fingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var fingerprint = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 func imagePath(id string) string { return "/1.0/images/" + id }
 
@@ -41,7 +42,7 @@ func (c *client) imagesOf(ctx context.Context, property, value string) (found []
 		return nil, err
 	}
 	for _, k := range all {
-		if k.Properties[property] == value && fingerprint.MatchString(k.Fingerprint) {
+		if k.Properties[property] == value && fingerprint().MatchString(k.Fingerprint) {
 			found = append(found, k)
 		}
 	}
@@ -117,7 +118,7 @@ func (c *client) upload(ctx context.Context, files io.Reader) (string, error) {
 		return "", err
 	}
 	var made kept
-	if err := json.Unmarshal(op.Metadata, &made); err != nil || !fingerprint.MatchString(made.Fingerprint) {
+	if err := json.Unmarshal(op.Metadata, &made); err != nil || !fingerprint().MatchString(made.Fingerprint) {
 		return "", nonsensef("the fingerprint %.80q of an image (%v)", made.Fingerprint, err)
 	}
 	return made.Fingerprint, nil

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"aether/driver/daemon"
@@ -21,7 +22,7 @@ const (
 )
 
 // namePattern is of the names that containers get here.
-var namePattern = regexp.MustCompile(`^aether-[a-z2-7]{26}$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^aether-[a-z2-7]{26}$`) })
 
 func newName() string { return "aether-" + strings.ToLower(rand.Text()) }
 
@@ -103,7 +104,7 @@ func (c *client) named(ctx context.Context) (names []string, err error) {
 // ours are the names in paths that are of containers made here.
 func ours(paths []string) (names []string) {
 	for _, p := range paths {
-		if name := path.Base(p); namePattern.MatchString(name) {
+		if name := path.Base(p); namePattern().MatchString(name) {
 			names = append(names, name)
 		}
 	}

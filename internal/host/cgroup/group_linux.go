@@ -30,7 +30,7 @@ type Group struct {
 // and the limits around it hold. Errors: as Create, and Unsupported on hosts
 // whose groups can neither kill nor freeze.
 func (g *Group) Sub(name string) (*Group, error) {
-	if !groupName.MatchString(name) {
+	if !sandbox.IsName(name, maxGroupName) {
 		return nil, sandbox.Invalidf("name", "%.80q must be lower-case letters, digits and dashes, at most 128", name)
 	}
 	at, ok := g.owner.control()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"regexp"
 
 	"golang.org/x/sys/unix"
 
@@ -69,12 +68,13 @@ func buildRoot(t tree, name string) (int, error) {
 	return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 }
 
-var groupName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
+// maxGroupName bounds the names of groups.
+const maxGroupName = 128
 
 // Create makes an empty group without limits. Errors: Invalid for a name that
 // is none, Conflict for one that exists, Exhausted where the host has no room.
 func (o *Owner) Create(name string) (*Group, error) {
-	if !groupName.MatchString(name) {
+	if !sandbox.IsName(name, maxGroupName) {
 		return nil, sandbox.Invalidf("name", "%.80q must be lower-case letters, digits and dashes, at most 128", name)
 	}
 	g := &Group{owner: o, name: name, nodes: make([]node, len(o.roots))}
