@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"aether/driver/daemon"
@@ -94,10 +93,10 @@ func (b *body) Kill() error {
 // the shim and the pipes do not need it.
 func (b *body) Wait() sandbox.Exit {
 	for began := time.Now(); ; time.Sleep(again) {
-		answer, err := b.engine.client.tasks.Wait(context.Background(), &tasks.WaitRequest{ContainerID: b.id})
+		answer, err := b.engine.client.task(context.Background(), "Wait", b.id)
 		switch {
 		case err == nil:
-			return b.exit(answer.GetExitStatus())
+			return b.exit(uint32(answer.numbers[1]))
 		case !away(err):
 			return sandbox.Exit{Cause: sandbox.Crashed, Detail: "containerd has lost the container: " + err.Error()}
 		case !b.killed.Load():
@@ -132,12 +131,12 @@ func (b *body) Release(ctx context.Context) error {
 
 // Pause implements daemon.Body.
 func (b *body) Pause(ctx context.Context) error {
-	_, err := b.engine.client.tasks.Pause(ctx, &tasks.PauseTaskRequest{ContainerID: b.id})
+	_, err := b.engine.client.task(ctx, "Pause", b.id)
 	return explain(err)
 }
 
 // Resume implements daemon.Body.
 func (b *body) Resume(ctx context.Context) error {
-	_, err := b.engine.client.tasks.Resume(ctx, &tasks.ResumeTaskRequest{ContainerID: b.id})
+	_, err := b.engine.client.task(ctx, "Resume", b.id)
 	return explain(err)
 }

@@ -3,18 +3,12 @@ package containerd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"os"
 
-	"github.com/containerd/containerd/api/services/containers/v1"
-	"github.com/containerd/containerd/api/services/tasks/v1"
-	"github.com/containerd/containerd/api/services/version/v1"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
+	"connectrpc.com/connect"
 
 	"aether/driver/daemon"
 	"aether/sandbox"
@@ -26,6 +20,8 @@ const (
 	// namespace keeps what is ours apart from what others have at the daemon.
 	namespace       = "aether"
 	namespaceHeader = "containerd-namespace"
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 16 << 20
 )
 
 func (o Options) address() string {
@@ -37,34 +33,63 @@ func (o Options) address() string {
 	return defaultAddress
 }
 
-// client is a connection to containerd.
+// client speaks gRPC to containerd.
 type client struct {
-	socket     string
-	conn       *grpc.ClientConn
-	tasks      tasks.TasksClient
-	containers containers.ContainersClient
-	version    version.VersionClient
+	socket    string
+	transport *http.Transport
 }
 
-// connect makes a client of the daemon; close gives it back. It waits for nobody.
-func connect(socket string) (*client, error) {
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+// newClient makes a client of the daemon; close gives it back. It waits for nobody.
+func newClient(socket string) *client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	conn, err := grpc.NewClient("passthrough:containerd", grpc.WithContextDialer(dial),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(inNamespace))
+	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	return &client{socket, transport}
+}
+
+func (d *client) close() { d.transport.CloseIdleConnections() }
+
+// Services of containerd.
+const (
+	tasks      = "containerd.services.tasks.v1.Tasks"
+	containers = "containerd.services.containers.v1.Containers"
+	version    = "containerd.services.version.v1.Version"
+)
+
+// call has a service do something and reads what it answers.
+func (d *client) call(ctx context.Context, service, method string, m message) (fields, error) {
+	c := connect.NewClient[message, message](&http.Client{Transport: d.transport}, "http://containerd/"+service+"/"+method,
+		connect.WithGRPC(), connect.WithCodec(asIs{}), connect.WithReadMaxBytes(maxAnswer))
+	request := connect.NewRequest(&m)
+	request.Header().Set(namespaceHeader, namespace)
+	answer, err := c.CallUnary(ctx, request)
 	if err != nil {
-		return nil, err
+		return fields{}, err
 	}
-	return &client{socket: socket, conn: conn, tasks: tasks.NewTasksClient(conn),
-		containers: containers.NewContainersClient(conn), version: version.NewVersionClient(conn)}, nil
+	return answer.Msg.read()
 }
 
-func (d *client) close() error { return d.conn.Close() }
+// asIs sends and receives messages that are encoded already.
+type asIs struct{}
 
-// inNamespace tells the daemon for whom each request is.
-func inNamespace(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return invoke(metadata.AppendToOutgoingContext(ctx, namespaceHeader, namespace), method, req, reply, conn, opts...)
+func (asIs) Name() string { return "proto" }
+
+func (asIs) Marshal(m any) ([]byte, error) {
+	if m, ok := m.(*message); ok {
+		return *m, nil
+	}
+	return nil, fmt.Errorf("containerd: %T is no message", m)
+}
+
+func (asIs) Unmarshal(data []byte, m any) error {
+	to, ok := m.(*message)
+	if !ok {
+		return fmt.Errorf("containerd: %T is no message", m)
+	}
+	*to = append(message{}, data...) // which is used again for others
+	return nil
 }
 
 // ping asks for a sign of life, which is a version. Errors: Unavailable.
@@ -72,8 +97,8 @@ func (d *client) ping(ctx context.Context) (text string, err error) {
 	where := daemon.Daemon{Socket: d.socket, Name: "containerd", Unit: "containerd",
 		Install: "install the package containerd and start it, or set " + addressVariable, Allow: "run as root"}
 	err = where.Ping(ctx, func(ctx context.Context) error {
-		answer, err := d.version.Version(ctx, &emptypb.Empty{})
-		text = answer.GetVersion()
+		answer, err := d.call(ctx, version, "Version", nil)
+		text = answer.text(1)
 		return err
 	})
 	return text, err
@@ -84,8 +109,8 @@ func explain(err error) error {
 	if err == nil || sandbox.ClassOf(err) != sandbox.Internal || errors.Is(err, context.Canceled) {
 		return err
 	}
-	class, ok := map[codes.Code]sandbox.Class{codes.Unavailable: sandbox.Unavailable, codes.DeadlineExceeded: sandbox.Timeout,
-		codes.ResourceExhausted: sandbox.Exhausted, codes.FailedPrecondition: sandbox.Conflict, codes.AlreadyExists: sandbox.Conflict}[status.Code(err)]
+	class, ok := map[connect.Code]sandbox.Class{connect.CodeUnavailable: sandbox.Unavailable, connect.CodeDeadlineExceeded: sandbox.Timeout,
+		connect.CodeResourceExhausted: sandbox.Exhausted, connect.CodeFailedPrecondition: sandbox.Conflict, connect.CodeAlreadyExists: sandbox.Conflict}[connect.CodeOf(err)]
 	if !ok {
 		return err
 	}
@@ -93,7 +118,10 @@ func explain(err error) error {
 }
 
 // gone says that what was asked for does not exist (any more).
-func gone(err error) bool { return status.Code(err) == codes.NotFound }
+func gone(err error) bool { return connect.CodeOf(err) == connect.CodeNotFound }
 
 // away says that the daemon did not answer.
-func away(err error) bool { return status.Code(err) == codes.Unavailable }
+func away(err error) bool { return connect.CodeOf(err) == connect.CodeUnavailable }
+
+// untimely says that a task is not in a state for what was asked for.
+func untimely(err error) bool { return connect.CodeOf(err) == connect.CodeFailedPrecondition }

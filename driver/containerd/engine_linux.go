@@ -38,12 +38,10 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	e.opts = opts
-	client, err := connect(opts.address())
-	if err != nil {
-		return err
-	}
+	client := newClient(opts.address())
 	if err := e.prepare(ctx, client); err != nil {
-		return errors.Join(err, client.close())
+		client.close()
+		return err
 	}
 	e.client = client
 	return nil
@@ -70,5 +68,8 @@ func (e *engine) prepare(ctx context.Context, client *client) error {
 // Close implements sandbox.Closer.
 func (d *Driver) Close(ctx context.Context) error {
 	e := &d.engine
-	return e.Home.Close(ctx, func() error { return errors.Join(os.RemoveAll(e.boxes), e.client.close()) })
+	return e.Home.Close(ctx, func() error {
+		e.client.close()
+		return os.RemoveAll(e.boxes)
+	})
 }

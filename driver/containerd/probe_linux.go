@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"os/exec"
 	"strings"
 
@@ -37,15 +36,13 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 }
 
 func look(ctx context.Context, opts Options) (string, error) {
-	client, err := connect(opts.address())
-	if err != nil {
-		return "", err
-	}
+	client := newClient(opts.address())
+	defer client.close()
 	version, err := client.ping(ctx)
 	if err == nil {
 		_, err = guestagent.Find()
 	}
-	return version, errors.Join(err, client.close())
+	return version, err
 }
 
 // needs says what a shim lacks on this host. Errors: Unavailable.

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/containerd/containerd/api/services/containers/v1"
-
 	"aether/driver/daemon"
 )
 
@@ -24,10 +22,7 @@ func boxesOf(lock string) string { return strings.TrimSuffix(lock, filepath.Ext(
 
 // Reap implements sandbox.Reaper.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
-	client, err := connect(d.opts.address())
-	if err != nil {
-		return 0, err
-	}
+	client := newClient(d.opts.address())
 	defer client.close()
 	meet := func() error { _, err := client.ping(ctx); return err }
 	return daemon.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return client.reap(ctx, runDir) })
@@ -38,12 +33,12 @@ func (d *Driver) Reap(ctx context.Context) (int, error) {
 func (d *client) reap(ctx context.Context, runDir string) (count int, err error) {
 	dead := daemon.OpenGraveyard(runDir)
 	defer func() { err = errors.Join(err, dead.Close()) }()
-	list, err := d.containers.List(ctx, &containers.ListContainersRequest{})
+	list, err := d.list(ctx)
 	if err != nil {
 		return 0, explain(err)
 	}
-	for _, c := range list.GetContainers() {
-		if !dead.Has(c.GetLabels()[ownerLabel]) {
+	for _, c := range list {
+		if !dead.Has(c.labels[ownerLabel]) {
 			continue
 		}
 		if err := d.bury(ctx, c); err != nil {

@@ -2,15 +2,10 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	v1 "github.com/containerd/cgroups/v3/cgroup1/stats"
-	v2 "github.com/containerd/cgroups/v3/cgroup2/stats"
-	"github.com/containerd/containerd/api/services/tasks/v1"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"aether/driver/daemon"
 	"aether/sandbox"
@@ -19,54 +14,70 @@ import (
 // Stats implements guestagent.Body. The figures are those of the cgroup around the
 // sandbox's processes, which a machine has inside.
 func (b *body) Stats(ctx context.Context) (sandbox.Stats, error) {
-	answer, err := b.engine.client.tasks.Metrics(ctx, &tasks.MetricsRequest{Filters: []string{"id==" + b.id}})
+	answer, err := b.engine.client.call(ctx, tasks, "Metrics", message{}.text(1, "id=="+b.id))
 	if err != nil {
 		return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", explain(err))
 	}
-	for _, m := range answer.GetMetrics() {
-		if m.GetID() == b.id {
-			return read(m.GetData())
+	for _, m := range answer.parts[1] {
+		metric, err := m.read()
+		if err == nil && metric.text(2) != b.id {
+			continue
 		}
+		stats, failed := readStats(message(metric.text(3)))
+		if err = errors.Join(err, failed); err != nil {
+			return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", err)
+		}
+		return stats, nil
 	}
 	return sandbox.Stats{}, nil
 }
 
-// read takes the figures of either version of cgroups. They come from a shim.
-func read(data *anypb.Any) (sandbox.Stats, error) {
+// readStats takes the figures of either version of cgroups. They come from a shim.
+func readStats(m message) (sandbox.Stats, error) {
+	data, err := m.read()
+	if err != nil {
+		return sandbox.Stats{}, err
+	}
+	kind := data.text(1)
 	switch {
-	case strings.HasSuffix(data.GetTypeUrl(), "io.containerd.cgroups.v1.Metrics"):
-		m := &v1.Metrics{}
-		if err := proto.Unmarshal(data.GetValue(), m); err != nil {
-			return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", err)
-		}
-		return legacy(m), nil
-	case strings.HasSuffix(data.GetTypeUrl(), "io.containerd.cgroups.v2.Metrics"):
-		m := &v2.Metrics{}
-		if err := proto.Unmarshal(data.GetValue(), m); err != nil {
-			return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", err)
-		}
-		return unified(m), nil
+	case strings.HasSuffix(kind, "io.containerd.cgroups.v1.Metrics"):
+		return legacy(message(data.text(2)))
+	case strings.HasSuffix(kind, "io.containerd.cgroups.v2.Metrics"):
+		return unified(message(data.text(2)))
 	}
 	return sandbox.Stats{}, nil
 }
 
-func legacy(m *v1.Metrics) sandbox.Stats {
-	memory := m.GetMemory().GetUsage()
-	s := sandbox.Stats{MemoryBytes: daemon.Known(memory.GetUsage()), MemoryPeakBytes: daemon.Known(memory.GetMax()),
-		Processes: daemon.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemon.Known(m.GetCPU().GetUsage().GetTotal()))}
-	if oom := m.GetMemoryOomControl(); oom != nil {
-		kills := int64(oom.GetOomKill())
+// legacy reads the figures of version 1.
+func legacy(m message) (sandbox.Stats, error) {
+	metrics, err := m.read()
+	pids, err1 := metrics.inner(2)
+	cpu, err2 := metrics.inner(3)
+	used, err3 := cpu.inner(1)
+	memory, err4 := metrics.inner(4)
+	usage, err5 := memory.inner(33)
+	oom, err6 := metrics.inner(9)
+	s := sandbox.Stats{MemoryBytes: daemon.Known(usage.numbers[2]), MemoryPeakBytes: daemon.Known(usage.numbers[3]),
+		Processes: daemon.Known(pids.numbers[1]), CPUTime: (*time.Duration)(daemon.Known(used.numbers[1]))}
+	if metrics.has(9) {
+		kills := int64(oom.numbers[3])
 		s.OOMKills = &kills
 	}
-	return s
+	return s, errors.Join(err, err1, err2, err3, err4, err5, err6)
 }
 
-func unified(m *v2.Metrics) sandbox.Stats {
-	s := sandbox.Stats{MemoryBytes: daemon.Known(m.GetMemory().GetUsage()), MemoryPeakBytes: daemon.Known(m.GetMemory().GetMaxUsage()),
-		Processes: daemon.Known(m.GetPids().GetCurrent()), CPUTime: (*time.Duration)(daemon.Known(m.GetCPU().GetUsageUsec() * uint64(time.Microsecond)))}
-	if events := m.GetMemoryEvents(); events != nil {
-		kills := int64(events.GetOomKill())
+// unified reads the figures of version 2.
+func unified(m message) (sandbox.Stats, error) {
+	metrics, err := m.read()
+	pids, err1 := metrics.inner(1)
+	cpu, err2 := metrics.inner(2)
+	memory, err3 := metrics.inner(4)
+	events, err4 := metrics.inner(8)
+	s := sandbox.Stats{MemoryBytes: daemon.Known(memory.numbers[32]), MemoryPeakBytes: daemon.Known(memory.numbers[36]),
+		Processes: daemon.Known(pids.numbers[1]), CPUTime: (*time.Duration)(daemon.Known(cpu.numbers[1] * uint64(time.Microsecond)))}
+	if metrics.has(8) {
+		kills := int64(events.numbers[5])
 		s.OOMKills = &kills
 	}
-	return s
+	return s, errors.Join(err, err1, err2, err3, err4)
 }

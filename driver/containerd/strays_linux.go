@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/containerd/containerd/api/services/containers/v1"
-	"github.com/containerd/containerd/api/services/tasks/v1"
 )
 
 // settleTime is how long containerd may take to clean up after a request whose
@@ -23,20 +20,20 @@ const settleTime = 6 * time.Second
 // bury removes a container of a dead program. If that was killed while the
 // container was being started, containerd gives up in the middle and forgets the
 // shim, which would stay.
-func (d *client) bury(ctx context.Context, c *containers.Container) error {
-	_, err := d.tasks.Get(ctx, &tasks.GetRequest{ContainerID: c.GetID()})
+func (d *client) bury(ctx context.Context, c container) error {
+	_, err := d.task(ctx, "Get", c.id)
 	forgotten := gone(err)
 	if forgotten {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(settleTime - time.Since(c.GetCreatedAt().AsTime())):
+		case <-time.After(settleTime - time.Since(c.made)):
 		}
 	}
-	if err := d.remove(ctx, c.GetID()); err != nil || !forgotten {
+	if err := d.remove(ctx, c.id); err != nil || !forgotten {
 		return err
 	}
-	return d.sweep(ctx, c.GetID())
+	return d.sweep(ctx, c.id)
 }
 
 // sweep ends the shims of a container that containerd does not know any more. Its

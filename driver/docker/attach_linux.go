@@ -7,36 +7,30 @@ import (
 	"fmt"
 	"io"
 	"net"
-
-	"github.com/moby/moby/client"
+	"net/http"
+	"net/url"
 
 	"aether/driver/daemon"
 )
 
 // attach joins the standard streams of a container that is not started yet.
 func (e *engine) attach(ctx context.Context, container string) (*stream, error) {
-	var stop func() bool
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", e.socket)
-		if err == nil {
-			// The client waits for the answer to this one request without an end.
-			stop = context.AfterFunc(ctx, func() { conn.Close() })
-		}
-		return conn, err
-	}
-	api, err := connect(e.socket, client.WithAPIVersion(e.api.ClientVersion()), client.WithDialContext(dial))
+	query := url.Values{"stream": {"1"}, "stdin": {"1"}, "stdout": {"1"}, "stderr": {"1"}}
+	request, err := e.api.request(ctx, http.MethodPost, "/containers/"+container+"/attach", query, nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
-	if stop != nil && !stop() && err == nil {
-		answer.Close()
-		err = ctx.Err()
-	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "tcp")
+	answer, err := e.api.do(request)
 	if err != nil {
 		return nil, err
 	}
-	return &stream{conn: answer.Conn, from: answer.Reader}, nil
+	conn, ok := answer.Body.(io.ReadWriteCloser)
+	if !ok || answer.StatusCode != http.StatusSwitchingProtocols {
+		return nil, errors.Join(fmt.Errorf("docker: the daemon gives no streams of a container (status %d)", answer.StatusCode), answer.Body.Close())
+	}
+	return &stream{conn: conn, from: conn}, nil
 }
 
 // Kinds of frames that a daemon sends.
@@ -49,7 +43,7 @@ const (
 // stream is the input and output of a container. The daemon sends what it writes
 // to standard output and to standard error in frames; the latter are kept aside.
 type stream struct {
-	conn net.Conn
+	conn io.WriteCloser
 	from io.Reader
 	left uint32 // of the frame that is being read
 	said daemon.Said

@@ -2,13 +2,11 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
-
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
 
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
@@ -28,8 +26,8 @@ type body struct {
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *body) boot(ctx context.Context, options client.ContainerCreateOptions, s guestagent.Settings) (_ *channel.Dialer, err error) {
-	if b.id, err = b.engine.makeContainer(ctx, options); err != nil {
+func (b *body) boot(ctx context.Context, what configuration, s guestagent.Settings) (_ *channel.Dialer, err error) {
+	if b.id, err = b.engine.makeContainer(ctx, what); err != nil {
 		return nil, err
 	}
 	dialer, err := b.start(ctx, s)
@@ -43,7 +41,7 @@ func (b *body) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dia
 	if b.stream, err = b.engine.attach(ctx, b.id); err != nil {
 		return nil, err
 	}
-	if _, err := b.engine.api.ContainerStart(ctx, b.id, client.ContainerStartOptions{}); err != nil {
+	if err := b.engine.api.post(ctx, b.path("/start"), nil); err != nil {
 		return nil, errors.Join(err, b.stream.Close())
 	}
 	dialer, err := guestagent.Meet(ctx, b.stream, s)
@@ -59,19 +57,20 @@ func (b *body) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dia
 	return dialer, nil
 }
 
-func (b *body) inspect(ctx context.Context) (container.State, error) {
-	answer, err := b.engine.api.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
-	if err != nil || answer.Container.State == nil {
-		return container.State{}, err
-	}
-	return *answer.Container.State, nil
+// path is what the daemon knows of the container.
+func (b *body) path(what string) string { return "/containers/" + b.id + what }
+
+func (b *body) inspect(ctx context.Context) (state, error) {
+	var answer struct{ State state }
+	err := b.engine.api.get(ctx, b.path("/json"), nil, &answer)
+	return answer.State, err
 }
 
 // Kill implements guestagent.Body. The daemon lets a paused container go on to die.
 func (b *body) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
-	_, err := b.engine.api.ContainerKill(ctx, b.id, client.ContainerKillOptions{Signal: "KILL"})
+	err := b.engine.api.post(ctx, b.path("/kill"), url.Values{"signal": {"KILL"}})
 	if gone(err) || conflicts(err) {
 		return nil // it has ended
 	}
@@ -98,7 +97,7 @@ func (b *body) Wait() sandbox.Exit {
 // back waits for a daemon that went away.
 func (e *engine) back(ctx context.Context) error {
 	for {
-		err := ping(ctx, e.api, e.socket)
+		err := e.api.ping(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -112,12 +111,14 @@ func (e *engine) back(ctx context.Context) error {
 func (b *body) await() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ended := b.engine.api.ContainerWait(ctx, b.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	ended := make(chan error, 1)
+	go func() {
+		var answer struct{ StatusCode int }
+		ended <- b.engine.api.ask(ctx, http.MethodPost, b.path("/wait"), url.Values{"condition": {"not-running"}}, nil, &answer)
+	}()
 	for lost := b.lost; ; lost = nil {
 		select {
-		case <-ended.Result:
-			return nil
-		case err := <-ended.Error:
+		case err := <-ended:
 			return err
 		case <-lost:
 			if err := b.Kill(); err != nil {
@@ -148,17 +149,12 @@ func (b *body) Release(ctx context.Context) error {
 
 // Stats implements guestagent.Body.
 func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
-	answer, err := b.engine.api.ContainerStats(ctx, b.id, client.ContainerStatsOptions{})
-	if err != nil {
+	var u usage
+	if err := b.engine.api.get(ctx, b.path("/stats"), url.Values{"stream": {"false"}, "one-shot": {"true"}}, &u); err != nil {
 		return stats, fmt.Errorf("docker: stats: %w", explain(err))
 	}
-	defer answer.Body.Close()
-	var s container.StatsResponse
-	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
-		return stats, fmt.Errorf("docker: stats: %w", err)
-	}
-	stats = sandbox.Stats{MemoryBytes: daemon.Known(s.MemoryStats.Usage), MemoryPeakBytes: daemon.Known(s.MemoryStats.MaxUsage),
-		Processes: daemon.Known(s.PidsStats.Current), CPUTime: (*time.Duration)(daemon.Known(s.CPUStats.CPUUsage.TotalUsage))}
+	stats = sandbox.Stats{MemoryBytes: daemon.Known(u.Memory.Usage), MemoryPeakBytes: daemon.Known(u.Memory.Max),
+		Processes: daemon.Known(u.Pids.Current), CPUTime: (*time.Duration)(daemon.Known(u.CPU.Usage.Total))}
 	stats.OOMKills = b.counters.OOMKills()
 	if b.limits.Processes > 0 {
 		stats.ForksDenied = b.counters.ForksDenied()
@@ -168,12 +164,10 @@ func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 
 // Pause implements daemon.Body.
 func (b *body) Pause(ctx context.Context) error {
-	_, err := b.engine.api.ContainerPause(ctx, b.id, client.ContainerPauseOptions{})
-	return explain(err)
+	return explain(b.engine.api.post(ctx, b.path("/pause"), nil))
 }
 
 // Resume implements daemon.Body.
 func (b *body) Resume(ctx context.Context) error {
-	_, err := b.engine.api.ContainerUnpause(ctx, b.id, client.ContainerUnpauseOptions{})
-	return explain(err)
+	return explain(b.engine.api.post(ctx, b.path("/unpause"), nil))
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/moby/moby/client"
-
 	"aether/driver/daemon/daemontest"
 	"aether/driver/drivertest"
 	"aether/driver/guestagent"
@@ -22,7 +20,7 @@ func TestConformance(t *testing.T) {
 // the host, and an ordinary test cannot remove what that wrote.
 func TestConformanceOfOrdinaryUsers(t *testing.T) {
 	daemontest.Need(t)
-	if err := os.Chmod(strings.TrimPrefix(os.Getenv(client.EnvOverrideHost), "unix://"), 0o666); err != nil {
+	if err := os.Chmod(strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	drivertest.AsOrdinaryUser(t, "TestConformance$/^(probe|close|commands|files|limits|isolation|stats)$", sharedVariable+"=1")

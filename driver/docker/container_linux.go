@@ -4,11 +4,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
-	"github.com/moby/moby/client/pkg/versions"
-
 	"aether/driver/command"
 	"aether/driver/guestagent"
 	"aether/image"
@@ -21,44 +16,44 @@ const (
 	maxPids     = 4 << 20
 	// defaultShared is the size of /dev/shm, as Docker has it.
 	defaultShared = 64 << 20
-	// recursiveReadOnly is the version of the API from which on the daemon can make
+	// recursiveReadOnly is the minor version of the API from which on the daemon can make
 	// everything below a mount read-only.
-	recursiveReadOnly = "1.44"
+	recursiveReadOnly = 44
 )
 
 // container is everything that the daemon is told of a sandbox.
-func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime string) (client.ContainerCreateOptions, error) {
+func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime string) (configuration, error) {
 	mounts, err := e.mounts(spec, root)
 	if err != nil {
-		return client.ContainerCreateOptions{}, err
+		return configuration{}, err
 	}
 	no := false
-	return client.ContainerCreateOptions{
-		Config: &container.Config{
-			Image: ref, Hostname: spec.ID[:min(len(spec.ID), maxHostname)], User: "0:0", WorkingDir: "/",
-			Entrypoint: command.GuestArgs,
-			// The service ends when its input does, and that ends with this program.
-			OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
-			// Its daemon's stop need not wait for it either.
-			StopSignal: "SIGKILL",
-			Labels:     map[string]string{ownerLabel: e.Owner.Label, idLabel: spec.ID},
-		},
-		HostConfig: &container.HostConfig{
-			Runtime: runtime, Resources: e.resources(spec.Limits), Mounts: mounts, Init: &no,
-			NetworkMode: networks[spec.Network.Mode], IpcMode: container.IPCModePrivate, CgroupnsMode: container.CgroupnsModePrivate,
+	what := configuration{
+		Image: ref, Hostname: spec.ID[:min(len(spec.ID), maxHostname)], User: "0:0", WorkingDir: "/",
+		Entrypoint: command.GuestArgs,
+		// The service ends when its input does, and that ends with this program.
+		OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		// Its daemon's stop need not wait for it either.
+		StopSignal: "SIGKILL",
+		Labels:     map[string]string{ownerLabel: e.Owner.Label, idLabel: spec.ID},
+		HostConfig: hostConfig{
+			Runtime: runtime, Mounts: mounts, Init: &no,
+			NetworkMode: networks[spec.Network.Mode], IpcMode: "private", CgroupnsMode: "private",
 			CapDrop: []string{"ALL"}, CapAdd: command.Capabilities, SecurityOpt: []string{"no-new-privileges"},
 			// What the service says is for us alone, and there is much of it.
-			LogConfig:  container.LogConfig{Type: "none"},
+			LogConfig:  logConfig{Type: "none"},
 			ShmSize:    sharedSize(spec.Limits),
 			StorageOpt: storage(spec.Limits),
 		},
-	}, nil
+	}
+	e.limit(&what.HostConfig, spec.Limits)
+	return what, nil
 }
 
-var networks = map[sandbox.NetworkMode]container.NetworkMode{sandbox.NoNetwork: "none", sandbox.HostNetwork: "host"}
+var networks = map[sandbox.NetworkMode]string{sandbox.NoNetwork: "none", sandbox.HostNetwork: "host"}
 
-// resources are the limits, and defaults where the daemon can hold them.
-func (e *engine) resources(l sandbox.Limits) (r container.Resources) {
+// limit sets the limits, and defaults where the daemon can hold them.
+func (e *engine) limit(r *hostConfig, l sandbox.Limits) {
 	if r.Memory = l.MemoryBytes; r.Memory == 0 && e.daemon.MemoryLimit {
 		r.Memory = e.daemon.MemTotal / 2
 	}
@@ -74,7 +69,6 @@ func (e *engine) resources(l sandbox.Limits) (r container.Resources) {
 		pids = min(pids+guestagent.Overhead, maxPids)
 		r.PidsLimit = &pids
 	}
-	return r
 }
 
 // storage bounds what can be written. Whether the daemon can, it says when it is
@@ -95,8 +89,8 @@ func sharedSize(l sandbox.Limits) int64 {
 
 // mounts are the image's read-only directories, what the caller asked for, and
 // the guest service.
-func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]mount.Mount, error) {
-	var list []mount.Mount
+func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]mount, error) {
+	var list []mount
 	for _, b := range root.Binds {
 		list = append(list, e.bind(b.Source, b.Target, false))
 	}
@@ -111,13 +105,13 @@ func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]mount.Mount, erro
 
 // bind shows a path of the host. An older daemon makes only the mount itself
 // read-only and would show others below it writable, so it shows none of those.
-func (e *engine) bind(source, target string, writable bool) mount.Mount {
-	m := mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: !writable}
+func (e *engine) bind(source, target string, writable bool) mount {
+	m := mount{Type: "bind", Source: source, Target: target, ReadOnly: !writable}
 	if m.ReadOnly {
-		recursive := versions.GreaterThanOrEqualTo(e.api.ClientVersion(), recursiveReadOnly)
-		m.BindOptions = &mount.BindOptions{NonRecursive: !recursive, ReadOnlyForceRecursive: recursive}
+		recursive := e.api.api.Load() >= recursiveReadOnly
+		m.BindOptions = &bindOptions{NonRecursive: !recursive, ReadOnlyForceRecursive: recursive}
 		if recursive {
-			m.BindOptions.Propagation = mount.PropagationRPrivate // which this needs
+			m.BindOptions.Propagation = "rprivate" // which this needs
 		}
 	}
 	return m

@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
-
-	"github.com/moby/moby/client"
 
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
@@ -41,7 +41,7 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemon.Instanc
 	if err != nil {
 		return nil, err
 	}
-	if err := ping(ctx, e.api, e.socket); err != nil {
+	if err := e.api.ping(ctx); err != nil {
 		return nil, err
 	}
 	leave, err := e.Fleet.Enter(Name)
@@ -87,13 +87,13 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	if spec.ID == "" {
 		spec.ID = strings.ToLower(rand.Text())
 	}
-	options, err := e.container(spec, root, ref, runtime)
+	what, err := e.container(spec, root, ref, runtime)
 	if err != nil {
 		return nil, err
 	}
 	b := &body{engine: e, limits: spec.Limits}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	dialer, err := b.boot(ctx, options, settings.With(spec.Command))
+	dialer, err := b.boot(ctx, what, settings.With(spec.Command))
 	if err != nil {
 		return nil, err
 	}
@@ -102,22 +102,23 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 
 // makeContainer has the daemon make a container. The caller's impatience does not
 // cut the request off: nobody would know what the daemon made of it.
-func (e *engine) makeContainer(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
+func (e *engine) makeContainer(ctx context.Context, what configuration) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemon.BootTime)
 	defer cancel()
-	options.Name = "aether-" + strings.ToLower(rand.Text())
-	made, err := e.api.ContainerCreate(ctx, options)
+	name := "aether-" + strings.ToLower(rand.Text())
+	var made struct{ ID string }
+	err := e.api.ask(ctx, http.MethodPost, "/containers/create", url.Values{"name": {name}}, what, &made)
 	if err == nil {
 		return made.ID, nil
 	}
-	if options.HostConfig.StorageOpt != nil {
+	if what.HostConfig.StorageOpt != nil {
 		err = &sandbox.Error{Class: sandbox.Unavailable, Field: "limits.disk", Reason: "the daemon cannot bound what is written",
 			Remedy: "leave the limit unset, or keep the daemon's data on xfs with the option pquota", Err: err}
 	}
-	return "", errors.Join(err, e.discard(options.Name))
+	return "", errors.Join(err, e.discard(name))
 }
 
 // discard removes a container in a time of its own; one that is not there is
@@ -129,9 +130,9 @@ func (e *engine) discard(container string) error {
 }
 
 // remove ends a container and everything that the daemon keeps of it.
-func remove(ctx context.Context, api *client.Client, container string) error {
+func remove(ctx context.Context, api *client, container string) error {
 	for {
-		_, err := api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		err := api.ask(ctx, http.MethodDelete, "/containers/"+container, url.Values{"force": {"1"}, "v": {"1"}}, nil, nil)
 		if err == nil || gone(err) {
 			return nil
 		}

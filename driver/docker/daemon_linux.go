@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"io"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
-
 	"aether/driver/daemon"
 	"aether/sandbox"
+)
+
+const (
+	hostVariable = "DOCKER_HOST"
+	defaultHost  = "unix:///var/run/docker.sock"
 )
 
 // address is the daemon's socket. Errors: Unavailable for a daemon elsewhere: it
@@ -21,10 +24,10 @@ import (
 func (o Options) address() (string, error) {
 	host := o.Host
 	if host == "" {
-		host = os.Getenv(client.EnvOverrideHost)
+		host = os.Getenv(hostVariable)
 	}
 	if host == "" {
-		host = client.DefaultDockerHost
+		host = defaultHost
 	}
 	path, ok := strings.CutPrefix(host, "unix://")
 	if !ok || path == "" {
@@ -34,33 +37,21 @@ func (o Options) address() (string, error) {
 	return path, nil
 }
 
-// connect makes a client of the daemon. No connection is kept between requests:
-// a new one costs little, and none is left when the driver is closed.
-func connect(socket string, more ...client.Opt) (*client.Client, error) {
-	opts := append([]client.Opt{
-		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: client.CheckRedirect}),
-		client.WithHost("unix://" + socket), client.WithScheme("http"),
-	}, more...)
-	return client.New(opts...)
-}
-
 // ping asks for a sign of life. Errors: Unavailable.
-func ping(ctx context.Context, api *client.Client, socket string) error {
-	daemon := daemon.Daemon{Socket: socket, Name: "the Docker daemon", Unit: "docker",
+func (c *client) ping(ctx context.Context) error {
+	daemon := daemon.Daemon{Socket: c.socket, Name: "the Docker daemon", Unit: "docker",
 		Install: "install the package docker.io and start it, or set DOCKER_HOST",
 		Allow:   "run as root, or as a member of the group docker"}
-	return daemon.Ping(ctx, func(ctx context.Context) error {
-		_, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
-		return err
-	})
+	return daemon.Ping(ctx, c.negotiate)
 }
 
 // explain gives a daemon's failure a class.
 func explain(err error) error {
+	var unanswered *url.Error
 	switch {
 	case err == nil, sandbox.ClassOf(err) != sandbox.Internal, errors.Is(err, context.Canceled):
 		return err
-	case client.IsErrConnectionFailed(err):
+	case errors.As(err, &unanswered), errors.Is(err, io.ErrUnexpectedEOF):
 		return &sandbox.Error{Class: sandbox.Unavailable, Reason: "the daemon went away", Retry: true, Err: err}
 	case conflicts(err):
 		return &sandbox.Error{Class: sandbox.Conflict, Err: err}
@@ -69,9 +60,3 @@ func explain(err error) error {
 	}
 	return err
 }
-
-// gone says that what was asked for does not exist (any more).
-func gone(err error) bool { return errdefs.IsNotFound(err) }
-
-// conflicts says that it is not in a state for what was asked for.
-func conflicts(err error) bool { return errdefs.IsConflict(err) }

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/moby/client"
-
 	"aether/driver/command/commandtest"
 	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
@@ -69,16 +67,14 @@ func TestRootIsHeldToo(t *testing.T) {
 // images lists the daemon's images by name.
 func images(t *testing.T) (names []string) {
 	t.Helper()
-	api, err := client.New(client.FromEnv)
-	if err != nil {
+	var list []struct {
+		ID       string `json:"Id"`
+		RepoTags []string
+	}
+	if err := ask(t.Context(), strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"), "/images/json?all=1", &list); err != nil {
 		t.Fatal(err)
 	}
-	defer api.Close()
-	list, err := api.ImageList(t.Context(), client.ImageListOptions{All: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range list.Items {
+	for _, i := range list {
 		names = append(names, i.RepoTags...)
 		if len(i.RepoTags) == 0 {
 			names = append(names, "without a name: "+i.ID)

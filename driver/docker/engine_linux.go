@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/moby/moby/api/types/system"
-	"github.com/moby/moby/client"
-
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
 	"aether/sandbox"
@@ -20,9 +17,8 @@ var (
 // engine is what a program that makes sandboxes holds as long as it lives.
 type engine struct {
 	daemon.Home
-	socket string
-	api    *client.Client
-	daemon system.Info
+	api    *client
+	daemon info
 	guest  string // aether-guest
 }
 
@@ -36,13 +32,12 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if e.guest, err = guestagent.Find(); err != nil {
 		return err
 	}
-	if e.socket, err = opts.address(); err != nil {
+	socket, err := opts.address()
+	if err != nil {
 		return err
 	}
-	if e.api, err = connect(e.socket); err != nil {
-		return err
-	}
-	if e.daemon, err = examine(ctx, e.api, e.socket, opts.Runtime); err != nil {
+	e.api = connect(socket)
+	if e.daemon, err = examine(ctx, e.api, opts.Runtime); err != nil {
 		return err
 	}
 	e.Fleet.Logger = opts.Logger
@@ -50,25 +45,23 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 }
 
 // examine asks the daemon whether it can make sandboxes. Errors: Unavailable.
-func examine(ctx context.Context, api *client.Client, socket, runtime string) (system.Info, error) {
-	if err := ping(ctx, api, socket); err != nil {
-		return system.Info{}, err
+func examine(ctx context.Context, api *client, runtime string) (about info, err error) {
+	if err := api.ping(ctx); err != nil {
+		return about, err
 	}
-	answer, err := api.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		return system.Info{}, explain(err)
+	if err := api.get(ctx, "/info", nil, &about); err != nil {
+		return about, explain(err)
 	}
-	info := answer.Info
-	refuse := func(reason, remedy string) (system.Info, error) {
-		return info, &sandbox.Error{Class: sandbox.Unavailable, Reason: reason, Remedy: remedy}
+	refuse := func(reason, remedy string) (info, error) {
+		return about, &sandbox.Error{Class: sandbox.Unavailable, Reason: reason, Remedy: remedy}
 	}
-	if info.OSType != "linux" {
-		return refuse(fmt.Sprintf("the daemon runs containers of %q, not of Linux", info.OSType), "")
+	if about.OSType != "linux" {
+		return refuse(fmt.Sprintf("the daemon runs containers of %q, not of Linux", about.OSType), "")
 	}
-	if _, known := info.Runtimes[runtime]; runtime != "" && !known {
+	if _, known := about.Runtimes[runtime]; runtime != "" && !known {
 		return refuse(fmt.Sprintf("the daemon knows no runtime %.40q", runtime), "add it to the daemon's configuration (runtimes in /etc/docker/daemon.json)")
 	}
-	return info, nil
+	return about, nil
 }
 
 // Close implements sandbox.Closer.

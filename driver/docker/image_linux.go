@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
-
-	"github.com/moby/moby/client"
 
 	"aether/image"
 	"aether/image/flatten"
@@ -48,7 +48,7 @@ func (e *engine) ensureImage(ctx context.Context, root image.Root, layers []stri
 }
 
 func (e *engine) knows(ctx context.Context, ref string) (bool, error) {
-	_, err := e.api.ImageInspect(ctx, ref)
+	err := e.api.get(ctx, "/images/"+ref+"/json", nil, nil)
 	if gone(err) {
 		return false, nil
 	}
@@ -69,8 +69,8 @@ func (e *engine) importOnce(ctx context.Context, ref, source string, layers []st
 func (e *engine) send(ctx context.Context, ref, source string, layers []string) error {
 	pack := func(to io.Writer) error { return flatten.Pack(ctx, layers, tar.NewWriter(to), "") }
 	return flatten.Send(pack, func(files io.Reader) error {
-		answer, err := e.api.ImageImport(ctx, client.ImageImportSource{Source: files, SourceName: "-"}, ref,
-			client.ImageImportOptions{Changes: []string{"LABEL " + sourceLabel + "=" + source}})
+		query := url.Values{"fromSrc": {"-"}, "repo": {ref}, "changes": {"LABEL " + sourceLabel + "=" + source}}
+		answer, err := e.api.send(ctx, http.MethodPost, "/images/create", query, "application/x-tar", files)
 		if err != nil {
 			return err
 		}
@@ -97,16 +97,17 @@ func importError(answer io.Reader) error {
 // forget removes the images that the same source made before it changed. One
 // that a container still uses goes the next time.
 func (e *engine) forget(ctx context.Context, ref, source string) error {
-	list, err := e.api.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("label", sourceLabel+"="+source)})
+	var list []struct{ RepoTags []string }
+	err := e.api.get(ctx, "/images/json", labelled(sourceLabel+"="+source), &list)
 	if err != nil {
 		return err
 	}
-	for _, old := range list.Items {
+	for _, old := range list {
 		for _, name := range old.RepoTags {
 			if name == ref {
 				continue
 			}
-			if _, failed := e.api.ImageRemove(ctx, name, client.ImageRemoveOptions{PruneChildren: true}); !gone(failed) && !conflicts(failed) {
+			if failed := e.api.ask(ctx, http.MethodDelete, "/images/"+name, nil, nil, nil); !gone(failed) && !conflicts(failed) {
 				err = errors.Join(err, failed)
 			}
 		}

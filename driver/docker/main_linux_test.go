@@ -2,7 +2,9 @@ package docker_test
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/moby/client"
-
+	"aether/driver/daemon"
 	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
 	"aether/sandbox"
@@ -52,7 +53,7 @@ func start(dir string) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return stop, os.Setenv(client.EnvOverrideHost, "unix://"+socket)
+	return stop, os.Setenv("DOCKER_HOST", "unix://"+socket)
 }
 
 // startDaemon starts a daemon that shares nothing with one that may be in use on
@@ -75,11 +76,7 @@ func awaitDaemon(socket string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
-		api, err := client.New(client.WithHost("unix://" + socket))
-		if err == nil {
-			_, err = api.Ping(ctx, client.PingOptions{})
-			_ = api.Close()
-		}
+		err := ask(ctx, socket, "/_ping", nil)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -89,14 +86,33 @@ func awaitDaemon(socket string) error {
 
 // containers lists what the daemon holds of sandboxes.
 func containers() (list []string, err error) {
-	api, err := client.New(client.FromEnv)
-	if err != nil {
-		return nil, err
+	var found []struct {
+		Names []string
+		State string
 	}
-	defer func() { err = errors.Join(err, api.Close()) }()
-	found, err := api.ContainerList(context.Background(), client.ContainerListOptions{All: true})
-	for _, c := range found.Items {
-		list = append(list, strings.Join(c.Names, " ")+" "+string(c.State))
+	err = ask(context.Background(), strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"), "/containers/json?all=1", &found)
+	for _, c := range found {
+		list = append(list, strings.Join(c.Names, " ")+" "+c.State)
 	}
 	return list, err
+}
+
+// ask gets something of a daemon, past the driver.
+func ask(ctx context.Context, socket, path string, out any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker"+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := daemon.HTTP(socket).Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(answer.Body).Decode(out)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/moby/moby/client"
-
 	"aether/driver/daemon"
 )
 
@@ -17,29 +15,32 @@ const (
 
 // Reap implements sandbox.Reaper.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
-	var api *client.Client
+	var api *client
 	meet := func() error {
 		socket, err := d.opts.address()
 		if err != nil {
 			return err
 		}
-		if api, err = connect(socket); err != nil {
-			return err
-		}
-		return ping(ctx, api, socket)
+		api = connect(socket)
+		return api.ping(ctx)
 	}
 	return daemon.Reap(d.opts.RunDir, meet, func(runDir string) (int, error) { return reap(ctx, api, runDir) })
 }
 
 // reap removes the containers of dead programs, and their locks.
-func reap(ctx context.Context, api *client.Client, runDir string) (count int, err error) {
+func reap(ctx context.Context, api *client, runDir string) (count int, err error) {
 	dead := daemon.OpenGraveyard(runDir)
 	defer func() { err = errors.Join(err, dead.Close()) }()
-	list, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", ownerLabel)})
-	if err != nil {
+	var list []struct {
+		ID     string `json:"Id"`
+		Labels map[string]string
+	}
+	query := labelled(ownerLabel)
+	query.Set("all", "1")
+	if err := api.get(ctx, "/containers/json", query, &list); err != nil {
 		return 0, explain(err)
 	}
-	for _, c := range list.Items {
+	for _, c := range list {
 		if !dead.Has(c.Labels[ownerLabel]) {
 			continue
 		}

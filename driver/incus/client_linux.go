@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -29,20 +28,10 @@ const (
 // client speaks to a daemon over its socket.
 type client struct {
 	socket string
-	http   http.Client
+	http   *http.Client
 }
 
-// connect makes a client. No connection is kept between requests: a new one costs
-// little, and none is left when the driver is closed.
-func connect(socket string) *client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}
-	return &client{socket: socket, http: http.Client{
-		Transport:     &http.Transport{DialContext: dial, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
+func connect(socket string) *client { return &client{socket, daemon.HTTP(socket)} }
 
 // envelope is around everything that a daemon answers.
 type envelope struct {
