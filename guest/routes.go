@@ -40,6 +40,10 @@ var routes = sync.OnceValue(func() http.Handler {
 	return mux
 })
 
+// overTheWire makes the routes for the first request: a client in the same program
+// calls the service without them, and does not wait for them to be made.
+func overTheWire(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }
+
 type serviceKey struct{}
 
 // here puts the service into the context of every request.

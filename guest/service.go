@@ -54,7 +54,7 @@ func New(backend Backend, opts Options) (*Service, error) {
 	}
 	s.procs.running = map[uint32]*process{}
 	s.watchers.all = map[string]*watch{}
-	s.handler = s.authorize(s.here(noZeroTimeout(routes())))
+	s.handler = s.authorize(s.here(noZeroTimeout(http.HandlerFunc(overTheWire))))
 	s.server = s.newServer()
 	return s, nil
 }

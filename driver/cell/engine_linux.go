@@ -54,34 +54,62 @@ func (e *engine) start(opts Options) (err error) {
 	if err := os.MkdirAll(opts.RunDir, 0o711); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	// What programs that were killed left; an ordinary user has no groups.
-	if _, err := cgroup.Reap(context.Background(), opts.RunDir); err != nil {
-		return fmt.Errorf("cell: remove what a dead program left: %w", err)
-	}
 	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir, keep: opts.Snapshots}
-	if _, err := e.disks.reap(); err != nil {
-		return fmt.Errorf("cell: %w", err)
-	}
-	if e.images, err = opts.Images(); err != nil {
-		return err
-	}
-	if e.groups, err = newGroups(opts.RunDir); err != nil {
-		if sandbox.ClassOf(err) != sandbox.Unavailable {
-			return err
-		}
-		e.unlimited = err
-	}
-	e.host, err = confine.Open(confine.Options{Dir: opts.RunDir})
-	if err != nil {
-		return errors.Join(unavailable(err), e.groups.close(context.Background()))
-	}
-	if e.bases, err = newBases(e.host, opts.RunDir, e.log); err != nil {
+	if err := e.acquire(opts); err != nil {
 		return err
 	}
 	if opts.Ahead > 0 {
 		e.bases.newWarm = func(base *confine.Base) *warmCells { return e.newWarmCells(base, opts.Ahead) }
 	}
 	return nil
+}
+
+// acquire gets what the engine holds. The parts do not need each other and mostly
+// wait for the kernel, so they are got at once. A failure gives all of them back.
+func (e *engine) acquire(opts Options) error {
+	var files, groups, host error
+	var parts sync.WaitGroup
+	parts.Go(func() { files = e.openFiles(opts) })
+	parts.Go(func() { groups = e.openGroups(opts) })
+	host = e.openHost(opts)
+	parts.Wait()
+	err := cmp.Or(groups, files, host)
+	if err == nil {
+		return nil
+	}
+	if e.host != nil {
+		e.host.Close()
+		e.host = nil
+	}
+	return errors.Join(err, e.groups.close(context.Background()))
+}
+
+func (e *engine) openFiles(opts Options) (err error) {
+	if _, err := e.disks.reap(); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	e.images, err = opts.Images()
+	return err
+}
+
+// openGroups also removes what programs that were killed left; an ordinary user
+// has no groups.
+func (e *engine) openGroups(opts Options) (err error) {
+	if _, err := cgroup.Reap(context.Background(), opts.RunDir); err != nil {
+		return fmt.Errorf("cell: remove what a dead program left: %w", err)
+	}
+	if e.groups, err = newGroups(opts.RunDir); sandbox.ClassOf(err) == sandbox.Unavailable {
+		e.unlimited, err = err, nil
+	}
+	return err
+}
+
+func (e *engine) openHost(opts Options) (err error) {
+	if e.host, err = confine.Open(confine.Options{Dir: opts.RunDir}); err != nil {
+		return unavailable(err)
+	}
+	e.bases, err = newBases(e.host, opts.RunDir, e.log)
+	return err
 }
 
 // Close ends every cell of the driver and removes what they held. It is
