@@ -37,7 +37,7 @@ check:
 
 # bench measures the engines on this host, beside their peers, in one run.
 bench: build
-	PATH="$(CURDIR)/bin:$$PATH" $(GO) run ./bench
+	PATH="$(CURDIR)/bin:$$PATH" $(GO) run ./cmd/bench
 
 # runsc makes gVisor's program for driver/gvisor, and runsc-shim the one by which
 # containerd uses it, of a pinned version, which restores compare: two minutes of

@@ -42,11 +42,12 @@ var rooms = []room{
 	{"engine", []string{"interpreter", "guest", "sandbox"}, "templates, pools and the fork tree work on any driver and know none by name"},
 	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
-	{"cli", []string{"bench", "engine", "interpreter", "guest", "image", "profile", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
+	{"cli", []string{"lab", "engine", "interpreter", "guest", "image", "profile", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
 	{"cmd", []string{"cli", "driver", "guest", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
-	{"bench", []string{"driver", "engine", "interpreter", "guest", "image", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
+	{"cmd/bench", []string{"lab", "driver", "image", "sandbox"}, "it chooses what is measured and with which drivers; how is lab's"},
+	{"lab", []string{"driver", "engine", "interpreter", "guest", "image", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
 	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
 

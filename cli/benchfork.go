@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"aether/bench/fork"
+	"aether/lab"
+	"aether/lab/fork"
 	"aether/sandbox"
 )
 
@@ -45,7 +46,7 @@ func benchForkCommand(drivers *drivers) *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		opts.Progress = progressOf(cmd, *json)
+		opts.Progress = lab.NewProgress(progressOf(cmd, *json))
 		if peer, err := drivers.named("gvisor"); err == nil {
 			opts.Restorers = []sandbox.Driver{peer}
 		}

@@ -41,7 +41,7 @@ func (p payload) build(ctx context.Context, steps []string) error {
 	strip := []string{"-trimpath", "-ldflags", "-s -w"}
 	programs := []string{"./cmd/aether", "./cmd/aether-guest"}
 	if slices.Contains(steps, stepBench) {
-		programs = append(programs, "./bench")
+		programs = append(programs, "./cmd/bench")
 	}
 	if err := p.compile(ctx, append(append(append([]string{"build"}, strip...), "-o", p.dir+"/bin/"), programs...)); err != nil {
 		return err

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+
+	"aether/lab"
+	"aether/lab/fork"
+	"aether/lab/lifecycle"
+	"aether/lab/program"
+	"aether/sandbox"
+)
+
+// Subjects by their names in JSON, in the order in which they are measured.
+const (
+	sandboxes = "sandboxes"
+	programs  = "program"
+	forks     = "forks"
+)
+
+func subjectNames() []string { return []string{sandboxes, programs, forks} }
+
+// chosen are the subjects of a run.
+func (o options) chosen() []lab.Subject {
+	all := []lab.Subject{
+		{Key: sandboxes, Measure: func(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
+			return lifecycle.Measure(ctx, lifecycle.Options{Rounds: o.rounds, Idle: o.idle, Only: o.only}, say)
+		}},
+		{Key: programs, Measure: o.measureProgram},
+		{Key: forks, Measure: o.measureForks},
+	}
+	return slices.DeleteFunc(all, func(s lab.Subject) bool { return !slices.Contains(o.subjects, s.Key) })
+}
+
+// programRounds and those of forks are fewer: each takes long.
+const programRounds = 50
+
+func (o options) measureProgram(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
+	path, err := exec.LookPath("aether")
+	if err != nil {
+		return lab.Skipped{What: "Whole runs of the program", Reason: err.Error()}, nil
+	}
+	return program.Measure(ctx, program.Options{Rounds: min(o.rounds, programRounds), Program: path}, say)
+}
+
+// measureForks measures what `aether bench fork` does, of the same driver.
+func (o options) measureForks(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
+	report, err := forksOfCells(ctx, fork.Options{Rounds: min(o.rounds, fork.DefaultRounds), Children: min(o.idle, fork.DefaultChildren), Progress: say})
+	if class := sandbox.ClassOf(err); class == sandbox.Unsupported || class == sandbox.Unavailable {
+		return lab.Skipped{What: "Forks", Reason: err.Error()}, nil
+	}
+	return report, err
+}

@@ -1,0 +1,87 @@
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"aether/lab"
+	"aether/sandbox"
+)
+
+// measureCrowds makes ever more children of one source by one call each.
+func (b *bench) measureCrowds(ctx context.Context, r *Report) error {
+	python, err := lookPath("python3")
+	if err != nil {
+		return err
+	}
+	s, err := b.source(ctx, python, "-c", pythonWithData(64))
+	if err != nil {
+		return err
+	}
+	for _, n := range []int{1, 10, 100, 1000} {
+		if n > b.opts.Children {
+			r.Crowds = append(r.Crowds, Crowd{Children: n, Skipped: fmt.Sprintf("at most %d were asked for", b.opts.Children)})
+			continue
+		}
+		b.say.Say("crowd: %d children", n)
+		c, err := s.crowd(ctx, n)
+		if err != nil {
+			return fmt.Errorf("%d children: %w", n, err)
+		}
+		r.Crowds = append(r.Crowds, c)
+	}
+	return nil
+}
+
+// crowd compares the memory with children to the middle between that before and
+// that after them, so that what else the host gains or loses meanwhile counts half.
+func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
+	before, err := lab.Settled(ctx, lab.Memory.Used)
+	if err != nil {
+		return c, err
+	}
+	start := time.Now()
+	children, err := s.fork(ctx, n)
+	took := time.Since(start)
+	if err != nil {
+		return c, err
+	}
+	err = s.answers(ctx, children[n-1])
+	var with, after lab.Memory
+	if err == nil {
+		with, err = lab.Settled(ctx, lab.Memory.Used)
+	}
+	if err = errors.Join(err, endAll(ctx, children)); err != nil {
+		return c, err
+	}
+	if after, err = lab.Settled(ctx, lab.Memory.Used); err != nil {
+		return c, err
+	}
+	c = Crowd{Children: n, Seconds: took.Seconds()}
+	c.weigh(before.Used(), with.Used(), after.Used())
+	return c, nil
+}
+
+// answers makes sure that a child is what it is counted as.
+func (s source) answers(ctx context.Context, child sandbox.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := converse(ctx, child, connectTo(s.pid))
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.ask(ctx), c.close())
+}
+
+func endAll(ctx context.Context, children []sandbox.Instance) error {
+	errs := make([]error, len(children))
+	var ends sync.WaitGroup
+	for i, child := range children {
+		ends.Go(func() { errs[i] = child.Destroy(ctx) })
+	}
+	ends.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,39 @@
+package fork
+
+import (
+	"fmt"
+
+	"aether/lab"
+)
+
+// Targets that forks are held to.
+const (
+	targetFirstMS   = 2
+	targetOfFresh   = 0.02
+	targetPauseMS   = 1
+	targetCrowd     = 1000
+	targetCrowdSecs = 3
+	targetCrowdMiB  = 1.2 * 1024
+	targetClaimMS   = 0.15
+)
+
+// judge holds a report against every target.
+func judge(r Report) []lab.Verdict {
+	first, fresh := lab.Find(r.First, rowFork), lab.Find(r.First, rowFresh)
+	pause, claim := lab.Find(r.Pause, rowFork), lab.Find(r.Claim, rowClaim)
+	var crowd Crowd
+	for _, c := range r.Crowds {
+		if c.Children == targetCrowd {
+			crowd = c
+		}
+	}
+	name := fmt.Sprintf("%d children of a 64 MiB python3", targetCrowd)
+	return []lab.Verdict{
+		lab.AtMost(rowFork+", to its first reply", "ms", first.MedianUS/1000, targetFirstMS, first.Parts),
+		lab.AtMost("the same, beside a fresh start in a sandbox", "of its time", lab.Of(first.MedianUS, fresh.MedianUS), targetOfFresh, first.Parts),
+		lab.AtMost("source paused, python3 with 20 modules", "ms", pause.MedianUS/1000, targetPauseMS, nil),
+		lab.AtMost(name, "s", crowd.Seconds, targetCrowdSecs, nil),
+		lab.AtMost(name, "MiB", crowd.TotalMiB, targetCrowdMiB, nil),
+		lab.AtMost("claim from a pool, to the first byte", "ms", claim.MedianUS/1000, targetClaimMS, claim.Parts),
+	}
+}

@@ -1,0 +1,35 @@
+package fork
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"aether/lab"
+)
+
+// Text draws the report for people.
+func (r Report) Text() string {
+	took := time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second)
+	sections := []string{
+		fmt.Sprintf("Forks by %s: %d interleaved rounds, %v in all, load %.2f before and %.2f after\n", r.Driver, r.Rounds, took, r.LoadBefore, r.LoadAfter),
+		"To the first reply of an interpreter, ms\n" + lab.Times(r.First),
+		"The source stands still, ms\n" + lab.Times(r.Pause),
+		"Claim of a child that is ready, to its first byte, ms\n" + lab.Times(r.Claim),
+		"Children of a python3 with 64 MiB of data, made by one call\n" + crowdTable(r.Crowds),
+		"Targets for forks\n" + lab.Verdicts(r.Targets),
+	}
+	return strings.Join(sections, "\n")
+}
+
+func crowdTable(rows []Crowd) string {
+	table := [][]string{{"children", "seconds", "KiB each", "MiB in all"}}
+	for _, c := range rows {
+		if c.Skipped != "" {
+			table = append(table, []string{fmt.Sprint(c.Children), "skipped: " + c.Skipped})
+			continue
+		}
+		table = append(table, []string{fmt.Sprint(c.Children), fmt.Sprintf("%.3f", c.Seconds), lab.Figure("%.0f", c.EachKiB), lab.Figure("%.1f", c.TotalMiB)})
+	}
+	return lab.Align(table)
+}

@@ -1,0 +1,37 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestRoundsAreFair: everybody has as many turns, those who are skipped have none,
+// and those of the warm-up do not count.
+func TestRoundsAreFair(t *testing.T) {
+	turns := map[string]int{}
+	taker := func(name string) Contender {
+		return Contender{Name: name, Take: func(context.Context) (Sample, error) { turns[name]++; return Sample{First: time.Millisecond}, nil }}
+	}
+	rows, err := Rounds{Count: 5, Warmup: 2}.Rows(t.Context(), []Contender{taker("a"), Skip("b", errors.New("not here")), taker("c")})
+	if err != nil || turns["a"] != 7 || turns["c"] != 7 || len(rows) != 3 || rows[0].Samples != 5 || rows[1].Skipped != "not here" {
+		t.Errorf("%v, %+v, %v", turns, rows, err)
+	}
+}
+
+func TestRoundsEnd(t *testing.T) {
+	bad := Contender{Name: "bad", Take: func(context.Context) (Sample, error) { return Sample{}, errors.New("broken") }}
+	if _, err := (Rounds{Count: 1}).Rows(t.Context(), []Contender{bad}); err == nil {
+		t.Error("a failure is not told")
+	}
+	slow := Contender{Name: "slow", Take: func(ctx context.Context) (Sample, error) { <-ctx.Done(); return Sample{}, ctx.Err() }}
+	if tried := (Rounds{Patience: time.Millisecond}).Try(t.Context(), slow); tried.Skipped == "" {
+		t.Error("a turn has no end")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (Rounds{Count: 1}).Rows(ctx, []Contender{bad}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it goes on: %v", err)
+	}
+}
