@@ -5,18 +5,22 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build demo test check bench kvm-lab host-lab runsc runsc-shim clean
+.PHONY: all build aether guest demo test check soak bench kvm-lab host-lab runsc runsc-shim clean
 
 all: build
 
 # build makes the static binaries: bin/aether, and bin/aether-guest, which runs
 # inside the sandboxes of other systems and is kept small.
-build:
+build: aether guest
+
+aether:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
+
+guest:
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -tags nethttpomithttp2 -gcflags=all=-l -ldflags '-s -w -funcalign=1' -o bin/aether-guest ./cmd/aether-guest
 
-# demo builds, then shows the ranking, one head-to-head and why.
-demo: build
+# demo builds what it shows, and no more: the first sandbox of a fresh clone.
+demo: aether
 	@./demo.sh
 
 # test is everything that must hold: the checks, then every test with the race
@@ -34,6 +38,11 @@ check:
 	$(TOOL) staticcheck ./...
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) vet ./...
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aether
+
+# soak repeats what goes wrong seldom, for an hour or so: long tests at their full
+# counts, and every fuzz target. make soak SHARE=10 does a tenth of it.
+soak:
+	SHARE=$(or $(SHARE),1) ./soak.sh
 
 # bench measures the engines on this host, beside their peers, in one run.
 bench: build

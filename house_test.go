@@ -33,6 +33,7 @@ type room struct {
 var rooms = []room{
 	{"sandbox", nil, "the vocabulary would drag an implementation into everything that speaks it"},
 	{"internal/host", []string{"sandbox"}, "system calls know nothing of images, drivers or users"},
+	{"internal/soak", nil, "tests of every room use it"},
 	{"internal/unprivtest", nil, "tests of every room use it"},
 	{"internal/examplestest", nil, "it uses the examples as their readers do, by the go command"},
 	{"internal/testroot", []string{"sandbox"}, "it copies from the host and asks nobody"},
@@ -59,7 +60,7 @@ var tryWithin = []string{"cli", "engine", "interpreter"}
 
 // forTests may be imported by every test, and by the packages that are made for
 // tests of others: drivertest and those that are named for what they test.
-var forTests = []string{"internal/unprivtest", "internal/testroot"}
+var forTests = []string{"internal/soak", "internal/unprivtest", "internal/testroot"}
 
 // driversShare are the folders below driver/ that are no system's own: the suite
 // that all are held to, and what drivers of one kind have in common.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"aether/internal/soak"
 	"aether/sandbox"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -84,7 +85,7 @@ func TestConcurrentResolve(t *testing.T) {
 // TestKilledUnpackLeavesNothing kills a program at several moments of its work.
 func TestKilledUnpackLeavesNothing(t *testing.T) {
 	ref, partial := bigLayout(t), false
-	for moment := range 5 {
+	for moment := range soak.Count(5, 50) {
 		s := openStore(t)
 		child := resolveElsewhere(s, ref)
 		out, err := child.StdoutPipe()
@@ -92,7 +93,7 @@ func TestKilledUnpackLeavesNothing(t *testing.T) {
 		check(t, child.Start())
 		_, err = io.ReadFull(out, make([]byte, 1))
 		check(t, err)
-		time.Sleep(time.Duration(moment) * 2 * time.Millisecond)
+		time.Sleep(time.Duration(moment%5) * 2 * time.Millisecond)
 		check(t, child.Process.Kill())
 		_ = child.Wait() // killed, so an error unless it was faster
 		left, err := os.ReadDir(filepath.Join(s.dir, "work"))

@@ -19,6 +19,7 @@ import (
 	"aether/driver/cell"
 	"aether/guest"
 	"aether/image"
+	"aether/internal/soak"
 	"aether/sandbox"
 )
 
@@ -80,6 +81,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
+	rounds = soak.Count(rounds, 500)
 	if raceEnabled {
 		latest *= 2 // it also starts more slowly
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"aether/internal/soak"
 	"aether/sandbox"
 )
 
@@ -44,7 +45,7 @@ func (c Config) killed(t *testing.T) {
 	c.makeImage(t)
 	seed := rand.Uint64()
 	moments := rand.New(rand.NewPCG(seed, 0))
-	rounds, latest := max(c.few(10), 3), c.within(300*time.Millisecond)
+	rounds, latest := soak.Count(max(c.few(10), 3), 200), c.within(300*time.Millisecond)
 	first := freeMarks(t, 600, 900, rounds)
 	mounts, held, alive := lined(t, "/proc/self/mountinfo"), c.held(t), 0
 	var all []victim

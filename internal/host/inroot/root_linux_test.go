@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aether/internal/soak"
 )
 
 // place makes a root with a neighbour that must never be reached.
@@ -131,7 +133,7 @@ func TestSwappedParents(t *testing.T) {
 			os.Rename(next, filepath.Join(inside, "d"))
 		}
 	}()
-	deadline := time.Now().Add(time.Second)
+	deadline := time.Now().Add(soak.Time(time.Second, 50*time.Second))
 	for time.Now().Before(deadline) {
 		abuse(root)
 	}
