@@ -20,6 +20,7 @@ import (
 	"aether/driver/nspawn"
 	"aether/driver/oci"
 	"aether/driver/qemu"
+	"aether/driver/vmm"
 	"aether/image"
 	"aether/image/kernel"
 	"aether/internal/host/storedir"
@@ -63,13 +64,13 @@ func Makers() []sandbox.Maker {
 			return containerd.New(containerd.Options{Shim: containerd.KataShim, Images: p.images, RunDir: p.running("kata")})
 		}},
 		{Name: firecracker.Name, New: func() sandbox.Driver {
-			return firecracker.New(firecracker.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.machines(), RunDir: p.running("firecracker"), Kernel: p.kernels()})
+			return firecracker.New(p.machines("firecracker"))
 		}},
 		{Name: cloudhypervisor.Name, New: func() sandbox.Driver {
-			return cloudhypervisor.New(cloudhypervisor.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.machines(), RunDir: p.running("cloud-hypervisor"), Kernel: p.kernels()})
+			return cloudhypervisor.New(p.machines("cloud-hypervisor"))
 		}},
 		{Name: qemu.Name, New: func() sandbox.Driver {
-			return qemu.New(qemu.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.machines(), RunDir: p.running("qemu"), Kernel: p.kernels()})
+			return qemu.New(qemu.Options{Options: p.machines("qemu")})
 		}},
 	}
 }
@@ -104,9 +105,8 @@ func newPlaces() places {
 func (p places) running(name string) string { return filepath.Join(p.run, name) }
 func (p places) lasting(name string) string { return filepath.Join(p.state, name) }
 
-// machines is shared by the monitors: their disks are the same.
-func (p places) machines() string { return p.lasting("machines") }
-
-func (p places) kernels() kernel.Places {
-	return kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: p.lasting("kernels")}
+// machines is for the monitors of machines, whose disks are the same.
+func (p places) machines(name string) vmm.Options {
+	return vmm.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.lasting("machines"), RunDir: p.running(name),
+		Kernel: kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: p.lasting("kernels")}}
 }

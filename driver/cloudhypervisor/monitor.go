@@ -70,12 +70,12 @@ func (m monitor) Pause(ctx context.Context) error { return m.put(ctx, "vm.pause"
 func (m monitor) Resume(ctx context.Context) error { return m.put(ctx, "vm.resume", nil) }
 
 // Save implements vmm.Monitor.
-func (m monitor) Save(ctx context.Context) error {
+func (m monitor) Save(ctx context.Context, _ vmm.State) error {
 	return m.put(ctx, "vm.snapshot", snapshotConfig{Destination: savedURL})
 }
 
 // Load implements vmm.Monitor. A machine is restored as it was saved: paused.
-func (m monitor) Load(ctx context.Context) error {
+func (m monitor) Load(ctx context.Context, _ vmm.State) error {
 	if err := m.put(ctx, "vm.restore", restoreConfig{Source: savedURL}); err != nil {
 		return err
 	}

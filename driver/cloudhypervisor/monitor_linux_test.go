@@ -30,7 +30,7 @@ func TestSnapshotExchange(t *testing.T) {
 	if err := m.Pause(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := m.Save(t.Context()); err != nil {
+	if err := m.Save(t.Context(), vmm.State{}); err != nil {
 		t.Error(err)
 	}
 	if err := m.Resume(t.Context()); err != nil {
@@ -41,7 +41,7 @@ func TestSnapshotExchange(t *testing.T) {
 func TestRestoreExchange(t *testing.T) {
 	m := newMonitor(vmmtest.Replay(t, exchanges, "testdata/restore.json"))
 	defer m.Close()
-	if err := m.Load(t.Context()); err != nil {
+	if err := m.Load(t.Context(), vmm.State{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -52,7 +52,7 @@ func TestRefusedExchange(t *testing.T) {
 	defer m.Close()
 	vmmtest.Refusal(t, m.Boot(t.Context(), vmm.Hardware{MemoryMiB: 128, CPUs: 1}, ""), "The VM could not be created: No such file")
 	vmmtest.Refusal(t, m.Pause(t.Context()), "status 405")
-	vmmtest.Refusal(t, m.Load(t.Context()), "a text of an older release")
+	vmmtest.Refusal(t, m.Load(t.Context(), vmm.State{}), "a text of an older release")
 	if err := m.Hello(t.Context()); err == nil {
 		t.Error("it is taken for Cloud Hypervisor")
 	}

@@ -82,13 +82,13 @@ func (m monitor) become(ctx context.Context, state string) error {
 }
 
 // Save implements vmm.Monitor.
-func (m monitor) Save(ctx context.Context) error {
+func (m monitor) Save(ctx context.Context, _ vmm.State) error {
 	return m.putAll(ctx, []put{{"/snapshot/create", snapshotCreate{Type: "Full", State: saved(stateFile), Memory: saved(memoryFile)}}})
 }
 
 // Load implements vmm.Monitor. The memory is mapped from its file, so that machines
 // share the pages that they do not change.
-func (m monitor) Load(ctx context.Context) error {
+func (m monitor) Load(ctx context.Context, _ vmm.State) error {
 	return m.putAll(ctx, []put{{"/snapshot/load", snapshotLoad{State: saved(stateFile), Resume: true,
 		Memory: memoryBackend{Type: "File", Path: saved(memoryFile)}}}})
 }

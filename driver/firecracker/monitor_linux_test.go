@@ -30,7 +30,7 @@ func TestSnapshotExchange(t *testing.T) {
 	if err := m.Pause(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := m.Save(t.Context()); err != nil {
+	if err := m.Save(t.Context(), vmm.State{}); err != nil {
 		t.Error(err)
 	}
 	if err := m.Resume(t.Context()); err != nil {
@@ -44,7 +44,7 @@ func TestRestoreExchange(t *testing.T) {
 	if err := m.Hello(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := m.Load(t.Context()); err != nil {
+	if err := m.Load(t.Context(), vmm.State{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aether/driver/drivertest"
+	"aether/driver/vmm/vmmtest"
 )
 
 // paceVariable says how slow machines are, where that is known: in the lab for
@@ -64,6 +65,6 @@ func within(t testing.TB, d time.Duration) time.Duration {
 }
 
 func TestConformance(t *testing.T) {
-	needMachine(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Image: os.Getenv(imageVariable), Pace: pace(t), Memory: 192 << 20})
+	suite.Need(t)
+	drivertest.Run(t, drivertest.Config{New: newDriver, Image: vmmtest.Image(), Pace: pace(t), Memory: 192 << 20})
 }

@@ -13,35 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/vmm"
+	"aether/driver/vmm/vmmtest"
 	"aether/image/disk"
 	"aether/image/kernel"
-	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
-// driverWith makes a driver with options of its own, and wants nothing to be left
-// of it at the end.
-func driverWith(t *testing.T, change func(*Options)) *Driver {
-	t.Helper()
-	needMachine(t)
-	opts := testOptions(t.TempDir())
-	change(&opts)
-	d := New(opts)
-	t.Cleanup(func() {
-		if err := d.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if n, err := cgroup.Reap(context.Background(), opts.RunDir); n != 0 || err != nil {
-			t.Errorf("%d groups are left, %v", n, err)
-		}
-	})
-	return d
-}
-
-func testSpec() sandbox.Spec { return sandbox.Spec{Image: os.Getenv(imageVariable)} }
-
 // fails wants Create to fail in time, with a class and a word of the reason.
-func fails(t *testing.T, d *Driver, class sandbox.Class, word string) {
+func fails(t *testing.T, d *vmm.Driver, class sandbox.Class, word string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within(t, time.Minute))
 	defer cancel()
@@ -58,15 +38,14 @@ func fails(t *testing.T, d *Driver, class sandbox.Class, word string) {
 }
 
 func TestKernelThatIsNone(t *testing.T) {
-	needMachine(t)
-	real := os.Getenv(kernelVariable)
+	real := kernelImage(t)
 	for name, c := range map[string]struct {
 		content func() ([]byte, error)
 		class   sandbox.Class
 		word    string
 	}{
 		// A program has the form of a kernel, and QEMU finds out.
-		"a program": {func() ([]byte, error) { return os.ReadFile("/bin/true") }, sandbox.Unavailable, "QEMU says"},
+		"a program": {func() ([]byte, error) { return os.ReadFile("/bin/true") }, sandbox.Unavailable, "qemu-kvm says"},
 		"half a kernel": {func() ([]byte, error) {
 			b, err := os.ReadFile(real)
 			return b[:len(b)/2], err
@@ -86,8 +65,7 @@ func TestKernelThatIsNone(t *testing.T) {
 // kernelOf makes a file that has the place and the modules of the real kernel.
 func kernelOf(t *testing.T, content []byte) string {
 	t.Helper()
-	needMachine(t)
-	real, dir := os.Getenv(kernelVariable), t.TempDir()
+	real, dir := kernelImage(t), t.TempDir()
 	image := filepath.Join(dir, "boot", strings.Replace(filepath.Base(real), "vmlinuz", "vmlinux", 1))
 	if err := errors.Join(os.Mkdir(filepath.Dir(image), 0o755), os.WriteFile(image, content, 0o644),
 		os.Symlink(filepath.Join(filepath.Dir(filepath.Dir(real)), "lib"), filepath.Join(dir, "lib"))); err != nil {
@@ -105,11 +83,11 @@ func TestInitThatDoesNotRun(t *testing.T) {
 func TestBrokenDisk(t *testing.T) {
 	state := freshState(t)
 	d := driverWith(t, func(o *Options) { o.StateDir = state })
-	e, err := d.open()
+	images, err := vmmtest.Options("").Images()
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := e.images.Resolve(t.Context(), os.Getenv(imageVariable), nil)
+	root, err := images.Resolve(t.Context(), vmmtest.Image(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +108,8 @@ func TestBrokenDisk(t *testing.T) {
 
 // givesUp wants Create to end soon after its caller has had enough, and to leave
 // nothing.
-func givesUp(t *testing.T, d *Driver, after time.Duration, word string) {
+func givesUp(t *testing.T, d *vmm.Driver, after time.Duration, word string) {
 	t.Helper()
-	makeOnce(t, d)
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
 	began := time.Now()
@@ -149,35 +126,14 @@ func givesUp(t *testing.T, d *Driver, after time.Duration, word string) {
 	}
 }
 
-// makeOnce makes what takes its time once for each kernel.
-func makeOnce(t *testing.T, d *Driver) {
-	t.Helper()
-	e, err := d.open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := e.bootable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.boots.get(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	unpacked, err := b.kernel.OpenUnpacked(t.Context(), d.opts.kernelDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	unpacked.Close()
-}
-
 func TestCancelledCreate(t *testing.T) {
+	state := freshState(t) // after which the kernel is unpacked everywhere
 	cold := driverWith(t, func(o *Options) { o.Cold = true })
 	givesUp(t, cold, 100*time.Millisecond, "")
 	// The boot of a template is given up with the machine that needs it.
-	state := freshState(t)
 	fresh := driverWith(t, func(o *Options) { o.StateDir = state })
 	givesUp(t, fresh, 500*time.Millisecond, "")
-	if left := templatesIn(t, fresh.opts); len(left) > 0 {
+	if left := templatesIn(t, state); len(left) > 0 {
 		t.Errorf("half-made templates are left: %v", left)
 	}
 }
@@ -227,8 +183,8 @@ func programOf(t *testing.T, script string) string {
 func TestProgramThatIsNoQEMU(t *testing.T) {
 	for name, c := range map[string]struct{ script, probe, create string }{
 		"ends":     {"echo I am not QEMU; exit 3", "does not run", "I am not QEMU"},
-		"says":     {"echo hello", "is no QEMU", "hello"},
-		"is empty": {"", "is no QEMU", "ended before"},
+		"says":     {"echo hello", "it is no QEMU", "hello"},
+		"is empty": {"", "it is no QEMU", "ended before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := driverWith(t, func(o *Options) { o.Program = programOf(t, c.script) })
@@ -247,7 +203,7 @@ func TestQEMUThatHangs(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("a probe takes %v", took)
 	}
-	givesUp(t, d, 2*time.Second, "QEMU did not answer")
+	givesUp(t, d, 2*time.Second, "qemu-kvm did not answer")
 }
 
 func TestRefusals(t *testing.T) {
@@ -256,7 +212,7 @@ func TestRefusals(t *testing.T) {
 		change func(*sandbox.Spec)
 		class  sandbox.Class
 	}{
-		"limits.memory":      {func(s *sandbox.Spec) { s.Limits.MemoryBytes = leastMemory - 1 }, sandbox.Unsupported},
+		"limits.memory":      {func(s *sandbox.Spec) { s.Limits.MemoryBytes = 128<<20 - 1 }, sandbox.Unsupported},
 		"limits":             {func(s *sandbox.Spec) { s.Limits.MemoryBytes = math.MaxInt64 }, sandbox.Unsupported},
 		"limits.disk_backed": {func(s *sandbox.Spec) { s.Limits.DiskBacked = true }, sandbox.Unsupported},
 		"network.mode":       {func(s *sandbox.Spec) { s.Network.Mode = sandbox.HostNetwork }, sandbox.Unsupported},

@@ -34,13 +34,12 @@ func run(t testing.TB, i sandbox.Instance, script string) string {
 func TestLife(t *testing.T) {
 	d := driverWith(t, func(*Options) {})
 	spec := testSpec()
-	spec.ID, spec.Limits = "one", sandbox.Limits{MemoryBytes: leastMemory, CPUs: 1, Processes: 64, DiskBytes: 1 << 20}
+	spec.ID, spec.Limits = "one", sandbox.Limits{MemoryBytes: 128 << 20, CPUs: 1, Processes: 64, DiskBytes: 1 << 20}
 	spec.Command.Env = map[string]string{"GREETING": "a b"}
-	created, err := d.Create(t.Context(), spec)
+	i, err := d.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := created.(*instance)
 	if got, want := run(t, i, `echo "$GREETING $(hostname) $(grep -c ^processor /proc/cpuinfo)"; cat /sys/fs/cgroup/commands/pids.max`), "a b one 1\n64"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -48,7 +47,7 @@ func TestLife(t *testing.T) {
 	run(t, i, "echo kept > /root/state; (n=0; while :; do n=$((n+1)); echo $n > /tmp/count; sleep 0.1; done) > /dev/null 2>&1 &")
 	pauseAndResume(t, i)
 	dir := t.TempDir()
-	if err := i.Snapshot(t.Context(), dir); err != nil {
+	if err := i.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	run(t, i, "echo changed > /root/state")
@@ -56,7 +55,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	children, err := i.Fork(t.Context(), []sandbox.Spec{{ID: "three"}, {ID: "four"}})
+	children, err := i.(sandbox.Forker).Fork(t.Context(), []sandbox.Spec{{ID: "three"}, {ID: "four"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +71,9 @@ func TestLife(t *testing.T) {
 	endAll(t, append(children, i, restored))
 }
 
-func pauseAndResume(t *testing.T, i *instance) {
+func pauseAndResume(t *testing.T, instance sandbox.Instance) {
 	t.Helper()
+	i := instance.(sandbox.Pauser)
 	if err := i.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func pauseAndResume(t *testing.T, i *instance) {
 	if err := i.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantTime(t, i)
+	wantTime(t, instance)
 }
 
 // wantTime wants a clock that was set, on a host of any speed.

@@ -2,127 +2,92 @@ package qemu
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"aether/driver/drivertest"
-	"aether/driver/guestagent"
-	"aether/driver/guestagent/guestagenttest"
-	"aether/image"
+	"aether/driver/vmm"
+	"aether/driver/vmm/vmmtest"
 	"aether/image/kernel"
-	"aether/internal/testroot"
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
-// Names of what the tests are given: by a caller who has it, as the lab for KVM
-// does, or by the first process of a run to those that it starts.
-const (
-	kernelVariable = "AETHER_KERNEL"
-	imageVariable  = "AETHER_TEST_IMAGE"
-	stateVariable  = "AETHER_TEST_STATE"
-)
+var suite = vmmtest.Suite{New: func(o vmm.Options) *vmm.Driver { return New(Options{Options: o}) }}
 
-func TestMain(m *testing.M) {
-	if os.Getenv(stateVariable) != "" {
-		os.Exit(drivertest.Main(m, newDriver)) // plays a program that is killed
-	}
-	os.Exit(withState(m))
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+func testSpec() sandbox.Spec { return sandbox.Spec{Image: vmmtest.Image()} }
+
+func newDriver(runDir string) sandbox.Driver { return suite.New(vmmtest.Options(runDir)) }
+
+// driverWith makes a driver with options of its own, and wants nothing to be left
+// of it at the end.
+func driverWith(t *testing.T, change func(*Options)) *vmm.Driver {
+	t.Helper()
+	suite.Need(t)
+	opts := Options{Options: vmmtest.Options(t.TempDir())}
+	change(&opts)
+	d := New(opts)
+	t.Cleanup(func() {
+		if err := d.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if n, err := cgroup.Reap(context.Background(), opts.RunDir); n != 0 || err != nil {
+			t.Errorf("%d groups are left, %v", n, err)
+		}
+	})
+	return d
 }
 
-// withState makes what all tests share: disks and the unpacked kernel.
-func withState(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "aether-qemu-")
+// kernelImage is the kernel of the tests' machines.
+func kernelImage(t *testing.T) string {
+	t.Helper()
+	suite.Need(t)
+	k, err := kernel.Find(vmmtest.Options("").Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Image
+}
+
+// unpack takes its time once for each kernel.
+func unpack(t *testing.T, opts vmm.Options) string {
+	t.Helper()
+	dir := filepath.Join(opts.StateDir, "vmlinux")
+	k, err := kernel.Find(opts.Kernel)
 	if err == nil {
-		err = prepare(dir)
+		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "qemu:", err)
-		return 1
+		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	return drivertest.Main(m, newDriver)
-}
-
-func prepare(dir string) error {
-	os.Setenv(stateVariable, filepath.Join(dir, "state"))
-	if os.Getenv(imageVariable) == "" {
-		small := filepath.Join(dir, "image")
-		if err := os.Mkdir(small, 0o755); err != nil {
-			return err
-		}
-		if err := testroot.Make(small, testroot.Shell, nil); err != nil {
-			return err
-		}
-		os.Setenv(imageVariable, small)
+	unpacked, err := k.OpenUnpacked(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return guestagenttest.Build(dir)
-}
-
-func testOptions(runDir string) Options {
-	state := os.Getenv(stateVariable)
-	return Options{
-		Images:   func() (*image.Store, error) { return image.Open(filepath.Join(state, "images")) },
-		Guest:    guestagent.Find,
-		StateDir: state,
-		RunDir:   runDir,
-		Kernel:   kernel.Places{Named: os.Getenv(kernelVariable)},
-	}
+	unpacked.Close()
+	return dir
 }
 
 // freshState is a state without templates and disks. The unpacked kernel is shared:
 // it takes longer to make than a machine.
 func freshState(t *testing.T) string {
 	t.Helper()
-	needMachine(t)
-	makeOnce(t, driverWith(t, func(*Options) {}))
-	fresh := Options{StateDir: t.TempDir()}
-	if err := os.Mkdir(fresh.kernelDir(), 0o700); err != nil {
+	suite.Need(t)
+	state := t.TempDir()
+	dir := filepath.Join(state, "vmlinux")
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	kernels, err := filepath.Glob(filepath.Join(testOptions("").kernelDir(), "*"))
+	kernels, err := filepath.Glob(filepath.Join(unpack(t, vmmtest.Options("")), "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range kernels {
-		if err := os.Link(name, filepath.Join(fresh.kernelDir(), filepath.Base(name))); err != nil {
+		if err := os.Link(name, filepath.Join(dir, filepath.Base(name))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return fresh.StateDir
-}
-
-func newDriver(runDir string) sandbox.Driver { return New(testOptions(runDir)) }
-
-// findKernel looks for a kernel once, and fetches one where there is none.
-var findKernel = sync.OnceValue(func() error {
-	if os.Getenv(kernelVariable) != "" {
-		return nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	dir := filepath.Join(cache, "aether-test-kernels")
-	k, err := kernel.Find(kernel.Places{Installed: dir})
-	if sandbox.ClassOf(err) == sandbox.NotFound {
-		k, err = kernel.Install(context.Background(), dir)
-	}
-	if err == nil {
-		os.Setenv(kernelVariable, k.Image)
-	}
-	return err
-})
-
-// needMachine skips where the host lacks what machines are made of.
-func needMachine(t *testing.T) {
-	t.Helper()
-	if err := findKernel(); err != nil {
-		t.Skipf("no kernel for machines: %v", err)
-	}
-	if report := newDriver(t.TempDir()).Probe(t.Context()); !report.Usable {
-		t.Skipf("no machines here: %s", report.Reason)
-	}
+	return state
 }

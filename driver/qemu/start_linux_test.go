@@ -3,17 +3,18 @@ package qemu
 import (
 	"context"
 	"testing"
+
+	"aether/driver/vmm"
+	"aether/driver/vmm/vmmtest"
 )
 
 // BenchmarkStart is the time from Create to the end of a first command, of machines
 // that are booted and of those that go on from a template.
 func BenchmarkStart(b *testing.B) {
-	if err := findKernel(); err != nil {
-		b.Skip(err)
-	}
+	suite.Need(b)
 	for name, cold := range map[string]bool{"cold": true, "template": false} {
 		b.Run(name, func(b *testing.B) {
-			opts := testOptions(b.TempDir())
+			opts := Options{Options: vmmtest.Options(b.TempDir())}
 			opts.Cold = cold
 			d := New(opts)
 			defer d.Close(context.Background())
@@ -25,7 +26,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-func startOne(b *testing.B, d *Driver) {
+func startOne(b *testing.B, d *vmm.Driver) {
 	b.Helper()
 	i, err := d.Create(b.Context(), testSpec())
 	if err != nil {

@@ -10,25 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/vmm"
 	"aether/guest/pid1"
-	"aether/internal/host/launch"
 	"aether/sandbox"
 )
 
 // templatesIn lists the templates of a driver, and what is on its way to be one.
-func templatesIn(t *testing.T, o Options) []string {
+func templatesIn(t *testing.T, state string) []string {
 	t.Helper()
-	list, err := filepath.Glob(filepath.Join(o.templateDir(), "*"))
+	list, err := filepath.Glob(filepath.Join(state, "templates", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []string
 	for _, name := range list {
-		if name != o.templateWork() {
+		if filepath.Base(name) != "work" {
 			found = append(found, name)
 		}
 	}
-	work, err := filepath.Glob(filepath.Join(o.templateWork(), "*"))
+	work, err := filepath.Glob(filepath.Join(state, "templates", "work", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +54,13 @@ func TestMachinesOfATemplate(t *testing.T) {
 			}
 		}
 	}
-	if list := templatesIn(t, d.opts); len(list) != 1 {
+	if list := templatesIn(t, state); len(list) != 1 {
 		t.Errorf("templates: %q", list)
 	}
 }
 
 // one makes a machine and gives the first random numbers that it draws.
-func one(t *testing.T, d *Driver, id string) string {
+func one(t *testing.T, d *vmm.Driver, id string) string {
 	spec := testSpec()
 	spec.ID = id
 	i, err := d.Create(t.Context(), spec)
@@ -89,14 +89,14 @@ func TestTemplateCannotBeChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer i.Destroy(context.Background())
-	pid := i.(*instance).process.cmd.Process.Pid
+	pid := onlyMachine(t)
 	tried := 0
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%s/fd/*", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if target, err := os.Readlink(name); err != nil || !strings.HasPrefix(target, "/memfd:"+memoryFile) {
+		if target, err := os.Readlink(name); err != nil || !strings.HasPrefix(target, "/memfd:memory") {
 			continue
 		}
 		file, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -120,7 +120,7 @@ func TestColdMachine(t *testing.T) {
 	if one(t, d, "cold") == "" {
 		t.Error("it draws no random numbers")
 	}
-	if list := templatesIn(t, d.opts); len(list) != 0 {
+	if list := templatesIn(t, state); len(list) != 0 {
 		t.Errorf("templates: %q", list)
 	}
 }
@@ -130,121 +130,13 @@ func TestBrokenTemplate(t *testing.T) {
 	state := freshState(t)
 	one(t, driverWith(t, func(o *Options) { o.StateDir = state }), "first")
 	d := driverWith(t, func(o *Options) { o.StateDir = state })
-	list := templatesIn(t, d.opts)
+	list := templatesIn(t, state)
 	if len(list) != 1 {
 		t.Fatalf("templates: %q", list)
 	}
-	if err := os.WriteFile(filepath.Join(list[0], stateFile), []byte("nonsense"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(list[0], "state"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, d, sandbox.Unavailable, "QEMU says")
+	fails(t, d, sandbox.Unavailable, "qemu-kvm says")
 	one(t, d, "second")
-}
-
-// fakeTemplate is one as far as keeping it goes.
-func fakeTemplate(t *testing.T, dir string) *template {
-	t.Helper()
-	memory, err := launch.SealedFile("memory", []byte("memory"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := launch.SealedFile("state", []byte("state"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &template{memory, state, dir}
-}
-
-func TestFewTemplatesAreAtHand(t *testing.T) {
-	var ts templates
-	for n := range mostOpen + 2 {
-		kept, err := ts.keep(fmt.Sprint(n), fakeTemplate(t, fmt.Sprint("/nowhere/", n)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept.close()
-		first, err := ts.again("0") // used each time, so it stays
-		if err != nil || first == nil {
-			t.Fatalf("after %d: %v, %v", n, first, err)
-		}
-		b := make([]byte, 5)
-		if _, err := first.state.Read(b); err != nil || string(b) != "state" {
-			t.Errorf("the state reads %q, %v: its readers share a place", b, err)
-		}
-		first.close()
-	}
-	if len(ts.open) != mostOpen || len(ts.recent) != mostOpen || ts.open["1"] != nil {
-		t.Errorf("%d are open: %v", len(ts.open), ts.recent)
-	}
-	if err := ts.forget(ts.open["0"]); err != nil {
-		t.Error(err)
-	}
-	if again, err := ts.again("0"); again != nil || err != nil {
-		t.Errorf("a forgotten one: %v, %v", again, err)
-	}
-	if err := ts.close(); err != nil || len(ts.open) > 0 {
-		t.Errorf("%d are left, %v", len(ts.open), err)
-	}
-	if _, err := ts.keep("late", fakeTemplate(t, "/nowhere/late")); sandbox.ClassOf(err) != sandbox.Conflict {
-		t.Errorf("kept by a closed driver: %v", err)
-	}
-}
-
-func TestOldTemplatesAreRemoved(t *testing.T) {
-	e := &engine{opts: Options{StateDir: t.TempDir()}}
-	keep := func(name, boot string, age time.Duration) {
-		dir := filepath.Join(e.opts.templateDir(), name)
-		when := time.Now().Add(-age)
-		for _, err := range []error{os.MkdirAll(dir, 0o700),
-			os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"host_boot":"`+boot+`"}`), 0o600), os.Chtimes(dir, when, when)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := os.MkdirAll(e.opts.templateWork(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	keep("other boot", "old", 0)
-	for n := range mostKept + 2 {
-		keep(fmt.Sprint("n", n), "now", time.Duration(n)*time.Hour)
-	}
-	if err := e.prune("now"); err != nil {
-		t.Fatal(err)
-	}
-	left := templatesIn(t, e.opts)
-	if len(left) != mostKept {
-		t.Errorf("%d are kept: %q", len(left), left)
-	}
-	for _, name := range []string{"other boot", fmt.Sprint("n", mostKept)} {
-		if _, err := os.Stat(filepath.Join(e.opts.templateDir(), name)); !os.IsNotExist(err) {
-			t.Errorf("%s is kept (%v)", name, err)
-		}
-	}
-	if _, err := os.Stat(e.opts.templateWork()); err != nil {
-		t.Error(err)
-	}
-}
-
-// Every reason for a machine to be unlike a template gives it another.
-func TestMoldsDiffer(t *testing.T) {
-	names := map[string]mold{}
-	for _, m := range []mold{{}, {HostBoot: "x"}, {Program: "x"}, {Kernel: "x"}, {Init: "x"}, {Accel: "x"}, {CPU: "x"},
-		{Hardware: hardwareOf{MemoryMiB: 1}}, {Hardware: hardwareOf{CPUs: 1}}} {
-		name, err := m.name()
-		if other, taken := names[name]; taken || err != nil {
-			t.Errorf("%+v and %+v have one template (%v)", m, other, err)
-		}
-		names[name] = m
-	}
-}
-
-func TestModulesThatWait(t *testing.T) {
-	used, held := withoutDisk([]string{"/modules/00-virtio.ko", "/modules/01-virtio_blk.ko"})
-	if len(used) != 1 || len(held) != 1 || held[0] != "/modules/01-virtio_blk.ko" {
-		t.Errorf("%q, %q", used, held)
-	}
-	if _, held := withoutDisk([]string{"/modules/00-virtio.ko"}); held != nil {
-		t.Errorf("a kernel with the disk's driver built in: %q", held)
-	}
 }

@@ -3,10 +3,8 @@ package vmm
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"aether/driver/guestagent"
 	"aether/guest/pid1"
 	"aether/image"
-	"aether/image/initramfs"
 	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
@@ -65,6 +62,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		return &sandbox.Error{Class: sandbox.Unsupported, Field: field, Reason: reason, Remedy: remedy}
 	}
 	switch {
+	case spec.Isolation > boundary(e.emulated):
+		return unsupported("isolation", "without KVM, "+e.system.Name+" gives a "+boundary(e.emulated).String()+" boundary",
+			"use a host where KVM works: see `aether doctor`")
 	case spec.Network.Mode != sandbox.NoNetwork:
 		return unsupported("network.mode", "machines have no network card yet", "use none")
 	case len(spec.Mounts) > 0:
@@ -92,44 +92,37 @@ func (e *engine) holds(l sandbox.Limits) error {
 	return e.hierarchy.Enforces(cgroup.Limits{CPUs: l.CPUs})
 }
 
-func hardwareFor(l sandbox.Limits) Hardware {
+func (e *engine) hardwareFor(l sandbox.Limits) Hardware {
 	memory := l.MemoryBytes
 	if memory == 0 {
 		memory = defaultMemory
 	}
-	return Hardware{MemoryMiB: memory / mebibyte, CPUs: processors(l.CPUs)}
+	return Hardware{MemoryMiB: memory / mebibyte, CPUs: processors(l.CPUs), Emulated: e.emulated}
 }
 
 // processors are enough for a share of them.
 func processors(share float64) int { return max(1, int(math.Ceil(share))) }
 
-// create boots a machine from a disk.
+// create starts a machine with a disk: from a template, where the system and the
+// kernel go with one.
 func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
-	kernel, guest, err := e.bootable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer kernel.Close()
 	disk, err := e.disks.Ensure(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	m := e.newMachine(spec, hardwareFor(spec.Limits), disk)
-	config, err := m.config(guest.Modules, root.Config)
+	m := e.newMachine(spec, e.hardwareFor(spec.Limits), disk)
+	if !e.system.Template {
+		return m.boot(ctx, root.Config)
+	}
+	t, err := e.template(ctx, m.hardware)
+	if errors.Is(err, errDiskBuiltIn) {
+		return m.boot(ctx, root.Config)
+	}
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
-	fill := func() error {
-		return errors.Join(m.home.share(kernel, Kernel), m.home.write(Initramfs, guest.Archive, config))
-	}
-	return m.start(ctx, fill, func(ctx context.Context) error {
-		if err := m.monitor.Boot(ctx, m.hardware, e.system.Words); err != nil {
-			return err
-		}
-		// They have been read, and a monitor that would boot its machine once more,
-		// as after a panic, ends instead.
-		return drop(m.home.root, Kernel, Initramfs)
-	})
+	defer t.close()
+	return m.follow(ctx, t, root.Config)
 }
 
 func (e *engine) newMachine(spec sandbox.Spec, hw Hardware, disk *os.File) *machine {
@@ -140,84 +133,45 @@ func (e *engine) newMachine(spec sandbox.Spec, hw Hardware, disk *os.File) *mach
 	return m
 }
 
-// config is the part of the initramfs that is this machine's own.
-func (m *machine) config(modules []string, image image.Config) ([]byte, error) {
-	c := pid1.Config{Channel: fmt.Sprintf("vsock:%d", guestPort), User: image.User, WorkDir: image.WorkDir,
-		Env: maps.Clone(image.Env), Limits: m.spec.Limits}
-	if c.Env == nil {
-		c.Env = map[string]string{}
-	}
-	maps.Copy(c.Env, m.spec.Command.Env)
-	if user := m.spec.Command.User; user != "" {
-		c.User = user
-	}
-	if dir := m.spec.Command.WorkDir; dir != "" {
-		c.WorkDir = dir
-	}
-	c.Machine = &pid1.Machine{Hostname: m.id, Modules: modules,
-		Root: &pid1.Root{Device: "/dev/vda", Type: "erofs", UpperBytes: m.spec.Limits.DiskBytes}}
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	return initramfs.Config("aether.json", text)
-}
-
-// start starts a monitor in a directory that fill has filled, has begin set the
-// machine going, and waits for its guest service. It takes the machine over: a
-// failure leaves nothing.
-func (m *machine) start(ctx context.Context, fill func() error, begin func(context.Context) error) (*instance, error) {
-	leave, err := m.engine.fleet.Enter(m.engine.system.Name)
+// boot starts the machine from its kernel.
+func (m *machine) boot(ctx context.Context, image image.Config) (*instance, error) {
+	files, err := m.bootFiles(ctx, image)
 	if err != nil {
 		return nil, errors.Join(err, m.disk.Close())
 	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
-	defer cancel()
-	if err = m.launch(ctx, fill); err == nil {
-		err = m.connect(ctx, begin)
-	}
-	if err != nil {
-		err = m.explain(ctx, err)
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
-		defer cancel()
-		return nil, errors.Join(err, m.release(cleanup))
-	}
-	i := &instance{guestagent.New(m.engine.system.Name, m.id, m.spec, body{m}, m.dialer), m}
-	m.engine.fleet.Add(i.Instance)
-	return i, nil
-}
-
-// connect speaks to the monitor and then to the guest.
-func (m *machine) connect(ctx context.Context, begin func(context.Context) error) error {
-	if err := m.awaitMonitor(ctx); err != nil {
-		return err
-	}
-	if err := m.monitor.Hello(ctx); err != nil {
-		return err
-	}
-	if err := begin(ctx); err != nil {
-		return err
-	}
-	return m.dialer.await(ctx, m.process.over)
-}
-
-// explain says why a machine did not come up, in the words of whoever knows: the
-// monitor, or the guest's kernel.
-func (m *machine) explain(ctx context.Context, err error) error {
-	if m.process == nil {
-		return err
-	}
-	e := &sandbox.Error{Class: sandbox.Unavailable, Err: err}
-	select {
-	case <-m.process.over:
-		e.Reason = "the machine ended before its guest service answered"
-	case <-time.After(settle):
-		e.Reason = "the machine did not come up"
-		if ctx.Err() != nil {
-			e.Class = sandbox.Timeout
+	defer files.kernel.Close()
+	return m.start(ctx, beginning{fill: files.give, begin: func(ctx context.Context) error {
+		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.Words); err != nil {
+			return err
 		}
+		return m.place.booted()
+	}})
+}
+
+func (m *machine) bootFiles(ctx context.Context, image image.Config) (f bootFiles, err error) {
+	b, err := m.engine.bootable()
+	if err != nil {
+		return f, err
 	}
-	e.Reason += m.said()
-	return e
+	guest, err := m.engine.boots.get(ctx, b, m.engine.system.Modules)
+	if err != nil {
+		return f, err
+	}
+	return m.engine.bootFiles(ctx, b, guest, m.config(guest.Modules, image))
+}
+
+// channel is where the guest service listens.
+func (s System) channel() string {
+	if s.Inherit != nil {
+		return "virtio:" + PortName
+	}
+	return fmt.Sprintf("vsock:%d", guestPort)
+}
+
+// config is what the guest is told.
+func (m *machine) config(modules []string, image image.Config) pid1.Config {
+	defaults := guestagent.Settings{User: image.User, WorkDir: image.WorkDir, Env: image.Env}.With(m.spec.Command)
+	return pid1.Config{Channel: m.engine.system.channel(), User: defaults.User, WorkDir: defaults.WorkDir, Env: defaults.Env, Limits: m.spec.Limits,
+		Machine: &pid1.Machine{Hostname: m.id, Modules: modules,
+			Root: &pid1.Root{Device: "/dev/vda", Type: "erofs", UpperBytes: m.spec.Limits.DiskBytes}}}
 }

@@ -1,5 +1,5 @@
 // Package vmm is a driver for any monitor that runs one machine in one process and
-// is told what to do over a socket, as Firecracker and Cloud Hypervisor are: it
+// is told what to do over a socket, as Firecracker, Cloud Hypervisor and QEMU are: it
 // makes what a machine boots from, starts the monitor with few rights, watches over
 // it and ends it. What a monitor is told, and how, is each driver's own, as a
 // System; what happens inside the machine is in guest/pid1.
@@ -13,11 +13,24 @@
 // the memory of a snapshot) and goes with its machine; that of a program that was
 // killed is removed by the next one (Reap).
 //
+// # What systems can have otherwise
+//
+//   - Inherit: the monitor has no directory but inherits open descriptors, its socket
+//     and the guest's serial port among them. A machine then has no name anywhere.
+//     Both are a workplace: home is the directory, wires are the descriptors.
+//   - Template: machines are not booted but go on from one that was, and was saved
+//     before it was anybody's. Its memory is a sealed file that every monitor maps
+//     for itself. See template; the guest's part is in guest/pid1.
+//   - Emulates: machines run without KVM, where it does not work or always. That is a
+//     kernel boundary, and Info and the probe say so.
+//   - AnyVersion: the program is used without being asked what it is.
+//
 // # What a monitor may do
 //
 // A guest that breaks out of its machine is in the monitor first. It runs as a user
 // that nobody else is, in a cgroup, without a network, and may write to its own
-// directory only. What it shares with other machines it can read, by a group that
-// nobody else has. This program trusts nothing in the directory: it follows no
-// link there, and speaks to no socket that another user made.
+// directory only, if it has one. What it shares with other machines it can read, by a
+// group that nobody else has, or by its descriptors. This program trusts nothing in
+// the directory: it follows no link there, and speaks to no socket that another user
+// made.
 package vmm

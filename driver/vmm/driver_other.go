@@ -10,6 +10,9 @@ import (
 
 type engine struct{}
 
+// emulated is not known of a host that runs no machines.
+func (System) emulated() bool { return false }
+
 // Probe implements sandbox.Driver.
 func (d *Driver) Probe(context.Context) sandbox.Report {
 	return sandbox.Report{Reason: d.system.Name + " runs on Linux hosts only", Remedy: "use a Linux host or virtual machine"}

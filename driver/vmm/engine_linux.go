@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -12,10 +11,7 @@ import (
 	"aether/driver/guestagent"
 	"aether/image"
 	"aether/image/disk"
-	"aether/image/initramfs"
-	"aether/image/kernel"
 	"aether/internal/host/cgroup"
-	hostkernel "aether/internal/host/features"
 	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
@@ -37,31 +33,22 @@ type engine struct {
 	ready bool
 	over  bool // closed before it was needed
 
-	program program
-	images  *image.Store
-	disks   *disk.Store
+	program  program
+	emulated bool // for all machines
+	images   *image.Store
+	disks    *disk.Store
 	// groups is nil, and unlimited says why, where there are none.
 	groups    *cgroup.Owner
 	hierarchy *cgroup.Hierarchy
 	unlimited error
 	count     atomic.Uint64
 
-	boots boots
-	fleet guestagent.Fleet
+	boots     boots
+	templates templates
+	fleet     guestagent.Fleet
 }
 
-var kvmWorked atomic.Bool
-
-// kvmWorks tries KVM until it works once: a guest that did not come to its end in
-// time may have been a matter of the host's load.
-func kvmWorks() error {
-	if kvmWorked.Load() {
-		return nil
-	}
-	err := hostkernel.KVM(context.Background())
-	kvmWorked.Store(err == nil)
-	return err
-}
+var errClosed = &sandbox.Error{Class: sandbox.Conflict, Reason: "the driver is closed"}
 
 // open gets the engine ready at the first need of it.
 func (d *Driver) open(ctx context.Context) (*engine, error) {
@@ -72,7 +59,7 @@ func (d *Driver) open(ctx context.Context) (*engine, error) {
 	case e.ready:
 		return e, nil
 	case e.over:
-		return nil, &sandbox.Error{Class: sandbox.Conflict, Reason: "the driver is closed"}
+		return nil, errClosed
 	}
 	e.system, e.opts = d.system, d.opts
 	err := e.start(ctx)
@@ -84,13 +71,14 @@ func (e *engine) start(ctx context.Context) (err error) {
 	if e.opts.StateDir, err = filepath.Abs(e.opts.StateDir); err != nil {
 		return err
 	}
-	if e.program, err = findProgram(ctx, e.system, e.opts.Program, openTime); err != nil {
+	if e.program, err = e.findProgram(ctx); err != nil {
 		return err
 	}
-	if err := kvmWorks(); err != nil {
+	if err := e.system.needKVM(); err != nil {
 		return err
 	}
-	for _, dir := range append([]string{e.opts.StateDir, e.opts.RunDir, e.kernelDir()}, placesOf(e.opts)...) {
+	e.emulated = e.system.emulated()
+	for _, dir := range append([]string{e.opts.StateDir, e.opts.RunDir, kernelsDir(e.opts)}, placesOf(e.opts)...) {
 		if err := storedir.Prepare(dir); err != nil {
 			return err
 		}
@@ -107,6 +95,13 @@ func (e *engine) start(ctx context.Context) (err error) {
 	return e.openGroups()
 }
 
+func (e *engine) findProgram(ctx context.Context) (program, error) {
+	if e.system.AnyVersion {
+		return lookProgram(e.system, e.opts.Program)
+	}
+	return findProgram(ctx, e.system, e.opts.Program, openTime)
+}
+
 // openGroups does without where the host has none: only some limits need them.
 func (e *engine) openGroups() (err error) {
 	if e.hierarchy, err = cgroup.Detect(); err == nil {
@@ -118,55 +113,6 @@ func (e *engine) openGroups() (err error) {
 	return err
 }
 
-func (e *engine) kernelDir() string { return filepath.Join(e.opts.StateDir, "vmlinux") }
-
-// boots keeps what all machines of one kernel boot from.
-type boots struct {
-	mu     sync.Mutex
-	kernel kernel.Kernel
-	init   string
-	stamp  int64
-	guest  *initramfs.Guest
-}
-
-// bootable gives the kernel, opened, and the archive, made anew when the kernel
-// or the init has changed.
-func (e *engine) bootable(ctx context.Context) (*os.File, *initramfs.Guest, error) {
-	k, err := kernel.Find(e.opts.Kernel)
-	if err != nil {
-		return nil, nil, err
-	}
-	init, err := e.opts.Guest()
-	if err != nil {
-		return nil, nil, err
-	}
-	guest, err := e.boots.get(ctx, k, init, e.system.Modules)
-	if err != nil {
-		return nil, nil, err
-	}
-	unpacked, err := k.OpenUnpacked(ctx, e.kernelDir())
-	return unpacked, guest, err
-}
-
-func (b *boots) get(ctx context.Context, k kernel.Kernel, init string, modules []string) (*initramfs.Guest, error) {
-	info, err := os.Stat(init)
-	if err != nil {
-		return nil, &sandbox.Error{Class: sandbox.NotFound, Reason: "the init of machines cannot be read", Err: err}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	stamp := info.ModTime().UnixNano()
-	if b.guest != nil && b.kernel == k && b.init == init && b.stamp == stamp {
-		return b.guest, nil
-	}
-	guest, err := initramfs.Build(ctx, k, init, modules)
-	if err != nil {
-		return nil, err
-	}
-	b.kernel, b.init, b.stamp, b.guest = k, init, stamp, guest
-	return guest, nil
-}
-
 // Close ends every machine of the driver. It is idempotent, and no machine can be
 // made afterwards.
 func (d *Driver) Close(ctx context.Context) error {
@@ -175,6 +121,9 @@ func (d *Driver) Close(ctx context.Context) error {
 	e.over = true
 	e.mu.Unlock()
 	first, err := e.fleet.Close(ctx)
+	if first {
+		err = errors.Join(err, e.templates.close())
+	}
 	if first && e.groups != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
 		defer cancel()

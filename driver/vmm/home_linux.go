@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
 
-	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
-// home is a machine's directory. Once its monitor runs, names in it are the
+// home is a machine's directory, the workplace of a monitor that opens names. Once its monitor runs, names in it are the
 // monitor's to change, so it is then only used through the open directories, and
 // what is found there is checked.
 type home struct {
@@ -24,10 +22,12 @@ type home struct {
 	user *syscall.Credential // the monitor's, or nil for our own
 
 	root, saved *os.File
+
+	jail Jail // nil for none
 }
 
 func newHome(ctx context.Context, parent string, jail Jail, user *syscall.Credential) (_ *home, err error) {
-	h := &home{user: user}
+	h := &home{user: user, jail: jail}
 	if h.place, err = newPlace(ctx, parent); err != nil {
 		return nil, err
 	}
@@ -47,8 +47,10 @@ func newHome(ctx context.Context, parent string, jail Jail, user *syscall.Creden
 	if h.root, err = h.openOwned(h.path); err != nil {
 		return nil, err
 	}
-	h.saved, err = h.openOwned(saved)
-	return h, err
+	if h.saved, err = h.openOwned(saved); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // openOwned opens a directory and gives it to the monitor's user.
@@ -218,22 +220,4 @@ func (h *home) uid() int {
 		return os.Geteuid()
 	}
 	return int(h.user.Uid)
-}
-
-// dial connects to a socket in the directory, if the monitor made it.
-func (h *home) dial(ctx context.Context, name string) (*net.UnixConn, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", within(h.root, name))
-	if err != nil {
-		return nil, err
-	}
-	socket := conn.(*net.UnixConn)
-	uid, err := storedir.PeerUID(socket)
-	if err == nil && uid != h.uid() {
-		err = &sandbox.Error{Class: sandbox.Denied, Reason: fmt.Sprintf("the socket %s belongs to user %d, and the monitor is %d", name, uid, h.uid())}
-	}
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
-	}
-	return socket, nil
 }

@@ -3,7 +3,6 @@ package vmm
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -17,35 +16,30 @@ const (
 	overhead = 512 * mebibyte
 	// maxThreads is what a monitor has beside one for each processor.
 	maxThreads = 128
-	// monitorWait is how often a monitor's socket is looked for.
+	// monitorTime is how long a monitor may take to answer: it does before any guest
+	// runs. Its socket is looked for every monitorWait.
+	monitorTime = time.Minute
 	monitorWait = time.Millisecond
 )
 
-// launch makes the machine's directory and starts its monitor there.
-func (m *machine) launch(ctx context.Context, fill func() error) (err error) {
-	e := m.engine
-	l := launch{argv: append([]string{e.program.path}, e.system.Arguments...), user: lowlyUser(), alone: mayUnshare()}
-	owner, jail := l.user, e.jail()
-	if jail != nil {
-		owner = newUser()
-		owner.Gid = sharing // the only group that a jail gives
-	}
-	if m.home, err = newHome(ctx, homesDir(e.opts), jail, owner); err != nil {
+// launch starts the machine's monitor with what fill gives it.
+func (m *machine) launch(ctx context.Context, fill func(workplace) error) (err error) {
+	l := invocation{argv: []string{m.engine.program.path}, user: lowlyUser(m.hardware.Emulated), alone: mayUnshare()}
+	if m.place, err = m.newWorkplace(ctx, &l); err != nil {
 		return err
 	}
-	if err := m.home.share(m.disk, Disk); err != nil {
-		return err
+	if m.disk != nil {
+		if err := m.place.share(m.disk, Disk); err != nil {
+			return err
+		}
 	}
-	if err := fill(); err != nil {
+	if err := fill(m.place); err != nil {
 		return err
-	}
-	l.dir = within(m.home.root, "")
-	if jail != nil {
-		l.user, l.argv, l.dir = nil, jail.Command(m.home.dir, owner.Uid, owner.Gid, e.system.Arguments), "/"
 	}
 	if l.attach, err = m.enter(); err != nil {
 		return err
 	}
+	m.place.arrange(m, &l)
 	m.process, err = l.start()
 	return err
 }
@@ -95,32 +89,15 @@ func (m *machine) limit() error {
 	return m.group.Set(limits)
 }
 
-// awaitMonitor waits until the monitor listens.
-func (m *machine) awaitMonitor(ctx context.Context) error {
-	dial := func(name string) func(context.Context) (net.Conn, error) {
-		return func(ctx context.Context) (net.Conn, error) {
-			conn, err := m.home.dial(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			return conn, nil
-		}
+// meet waits until the monitor answers.
+func (m *machine) meet(ctx context.Context) error {
+	m.monitor, m.line = m.engine.system.Monitor(m.place.connect), m.place.line()
+	ctx, cancel := context.WithTimeout(ctx, monitorTime)
+	defer cancel()
+	if err := m.place.await(ctx, m.process.ended); err != nil {
+		return err
 	}
-	m.monitor = m.engine.system.Monitor(dial(Socket))
-	m.dialer = newGuestDialer(dial(Vsock))
-	for {
-		conn, err := m.home.dial(ctx, Socket)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-m.process.ended:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(monitorWait):
-		}
-	}
+	return m.monitor.Hello(ctx)
 }
 
 // mayUnshare says whether this program can make namespaces without a user

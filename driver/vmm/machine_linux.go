@@ -19,12 +19,13 @@ type machine struct {
 	id       string
 	spec     sandbox.Spec
 	hardware Hardware
-	disk     *os.File
-	home     *home
+	disk     *os.File // nil for a template
+	place    workplace
 	group    *cgroup.Group // nil where there are no cgroups
 	process  *process
 	monitor  Monitor
-	dialer   *guestDialer
+	line     line
+	stage    stage
 
 	// verbs are pause, resume and snapshot, one at a time.
 	verbs  sync.Mutex
@@ -44,6 +45,26 @@ var (
 	_ sandbox.Snapshotter = (*instance)(nil)
 	_ sandbox.Forker      = (*instance)(nil)
 )
+
+// stage is how far a machine has come.
+type stage int
+
+const (
+	started   stage = iota // its monitor runs
+	answering              // its monitor answers
+	reachable              // its guest service answers
+)
+
+// lacks is what a machine at a stage has not done.
+func (s stage) lacks(system string) string {
+	switch s {
+	case started:
+		return system + " did not answer"
+	case answering:
+		return "the guest service did not answer"
+	}
+	return "the guest service could not set the machine up"
+}
 
 // body is a machine as its lifecycle sees it.
 type body struct{ *machine }
@@ -65,14 +86,26 @@ func (b body) Stats(context.Context) (sandbox.Stats, error) {
 // Kill implements guestagent.Body.
 func (b body) Kill() error { return b.process.kill() }
 
-// Wait implements guestagent.Body. A guest that has halted is of no use to anybody.
+// Wait implements guestagent.Body. A guest that has halted or broken its line is of no
+// use to anybody, unless it is ending anyway.
 func (b body) Wait() sandbox.Exit {
 	select {
 	case <-b.process.ended:
 		return b.unasked("its monitor ended")
 	case <-b.process.console.halted:
+		return b.giveUp("its kernel halted")
+	case <-b.line.broken():
 	}
-	exit := b.unasked("its kernel halted")
+	select {
+	case <-b.process.ended:
+		return b.unasked("its monitor ended")
+	case <-time.After(parting):
+		return b.giveUp("the guest broke the connection to its service")
+	}
+}
+
+func (b body) giveUp(why string) sandbox.Exit {
+	exit := b.unasked(why)
 	if err := b.process.kill(); err != nil {
 		exit.Detail += ": " + err.Error()
 	}
@@ -80,8 +113,13 @@ func (b body) Wait() sandbox.Exit {
 	return exit
 }
 
-// settle is how long the end of a process may come after the end of its wires.
-const settle = 200 * time.Millisecond
+const (
+	// settle is how long the end of a process may come after the end of its wires.
+	settle = 200 * time.Millisecond
+	// parting is how long a guest whose service is gone may take to end itself: a
+	// kernel that panics has something to say first.
+	parting = 5 * time.Second
+)
 
 // unasked says how a machine ended that nobody asked to.
 func (m *machine) unasked(how string) sandbox.Exit {
@@ -120,8 +158,8 @@ func (m *machine) release(ctx context.Context) error {
 	if m.process != nil {
 		err = m.process.kill()
 	}
-	if m.dialer != nil {
-		err = errors.Join(err, m.dialer.Close())
+	if m.line != nil {
+		err = errors.Join(err, m.line.Close())
 	}
 	if m.monitor != nil {
 		m.monitor.Close()
@@ -132,10 +170,13 @@ func (m *machine) release(ctx context.Context) error {
 	if m.group != nil {
 		err = errors.Join(err, m.group.Kill(ctx), m.group.Remove(ctx)) // also what the monitor started
 	}
-	if m.home != nil {
-		err = errors.Join(err, m.home.close())
+	if m.place != nil {
+		err = errors.Join(err, m.place.close())
 	}
-	if err = errors.Join(err, m.disk.Close()); err != nil {
+	if m.disk != nil {
+		err = errors.Join(err, m.disk.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("remove %s: %w", m.id, err)
 	}
 	return nil

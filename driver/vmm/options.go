@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"context"
 	"path/filepath"
 
 	"aether/image"
@@ -14,8 +15,9 @@ type Options struct {
 	Images func() (*image.Store, error)
 	// Guest finds the program that is the init of machines, when first needed.
 	Guest func() (string, error)
-	// StateDir keeps disks, unpacked kernels and the directories of machines: one
-	// file system, so that files can be linked. It is made when first needed.
+	// StateDir keeps disks, unpacked kernels, templates and the directories of
+	// machines: one file system, so that files can be linked. It is made when first
+	// needed.
 	StateDir string
 	// RunDir holds the locks of running programs. It is made when first needed.
 	RunDir string
@@ -33,7 +35,10 @@ type Driver struct {
 	engine engine
 }
 
-var _ sandbox.Driver = (*Driver)(nil)
+var (
+	_ sandbox.Driver   = (*Driver)(nil)
+	_ kernel.Installer = (*Driver)(nil)
+)
 
 // New makes the driver of a system.
 func New(system System, opts Options) *Driver {
@@ -43,8 +48,24 @@ func New(system System, opts Options) *Driver {
 	return &Driver{system: system, opts: opts}
 }
 
-// Info implements sandbox.Driver.
+// boundary is between a guest and the host. Without KVM, the host sees the system
+// calls of one confined process only, in which the guest's kernel runs.
+func boundary(emulated bool) sandbox.Boundary {
+	if emulated {
+		return sandbox.KernelBoundary
+	}
+	return sandbox.HardwareBoundary
+}
+
+// InstallKernel implements kernel.Installer.
+func (d *Driver) InstallKernel(ctx context.Context) (kernel.Kernel, error) {
+	return kernel.Install(ctx, d.opts.Kernel.Installed)
+}
+
+// Info implements sandbox.Driver. A system that emulates where KVM does not work tries
+// that at the first call, which takes some milliseconds, and two seconds on a host
+// whose KVM hangs.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: d.system.Name, Boundary: sandbox.HardwareBoundary,
+	return sandbox.Info{Name: d.system.Name, Boundary: boundary(d.system.emulated()),
 		Verbs: sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: sandbox.Checkpoint}}
 }

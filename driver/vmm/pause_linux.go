@@ -61,13 +61,13 @@ const wakeTime = 30 * time.Second
 func (m *machine) wake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, wakeTime)
 	defer cancel()
-	if err := m.dialer.await(ctx, m.process.over); err != nil {
+	if err := m.line.await(ctx, m.process.over); err != nil {
 		return m.ending(err)
 	}
 	secret := make([]byte, 64)
 	_, _ = rand.Read(secret) // never fails
-	if err := pid1.AddEntropy(ctx, m.dialer.Dial, secret); err != nil {
+	if err := pid1.AddEntropy(ctx, m.line.Dial, secret); err != nil {
 		return m.ending(err)
 	}
-	return m.ending(pid1.SetClock(ctx, m.dialer.Dial, time.Now()))
+	return m.ending(pid1.SetClock(ctx, m.line.Dial, time.Now()))
 }

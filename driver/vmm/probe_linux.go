@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"strings"
 
 	"aether/image/kernel"
 	"aether/sandbox"
@@ -17,13 +18,16 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		return sandbox.Report{Reason: "machines of " + d.system.Name + " are made on x86 only so far", Remedy: "use an x86-64 host"}
 	}
 	kvm := make(chan error, 1)
-	go func() { kvm <- kvmWorks() }() // both may take long on a broken host
+	go func() { kvm <- d.system.needKVM() }() // both may take long on a broken host
 	found, err := findProgram(ctx, d.system, d.opts.Program, probeTime)
+	if d.system.AnyVersion && errors.Is(err, context.DeadlineExceeded) {
+		found, err = lookProgram(d.system, d.opts.Program) // a slow host is no reason to do without
+	}
 	if err != nil {
 		<-kvm
 		return refusal("", err)
 	}
-	version := d.system.Name + " " + found.version
+	version := strings.TrimSpace(d.system.Name + " " + found.version)
 	if err := <-kvm; err != nil {
 		return refusal(version, err)
 	}
@@ -52,11 +56,15 @@ func refusal(version string, err error) sandbox.Report {
 // gaps are what stands between a guest and the host no more once the guest has
 // taken its monitor over, and what its version cannot do.
 func (d *Driver) gaps(found program) (list []sandbox.Gap) {
+	emulated := d.system.emulated()
+	if emulated {
+		list = append(list, d.system.emulation())
+	}
 	jail, missing := jailFor(d.system, found.path)
 	if missing != nil {
 		list = append(list, *missing)
 	}
-	if jail == nil && os.Geteuid() == 0 && lowlyUser() == nil {
+	if jail == nil && os.Geteuid() == 0 && !emulated && lowlyUser(false) == nil {
 		list = append(list, sandbox.Gap{Missing: "/dev/kvm is open to root only", Cost: found.path + " runs as root",
 			Remedy: "give the device a group of its own, as the package udev does"})
 	}

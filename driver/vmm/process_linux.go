@@ -29,14 +29,20 @@ type process struct {
 	over  chan struct{} // closed when nothing will come of the machine any more
 }
 
-// launch is how a monitor is started.
-type launch struct {
+// firstDescriptor is the first that a process inherits beside its standard ones.
+const firstDescriptor = 3
+
+// invocation is how a monitor is started.
+type invocation struct {
 	argv []string
 	// dir is where it works: a path that it need not be able to walk.
 	dir    string
 	user   *syscall.Credential // nil for our own
 	alone  bool                // without a network
 	attach cgroup.Attach
+	// files are inherited, after those by which groups are entered; closes are those
+	// that only the process has then.
+	files, closes []*os.File
 }
 
 // parents starts processes on one thread that lives as long as the program: they
@@ -46,7 +52,8 @@ var parents = sync.OnceValues(func() (*spawn.Thread, error) {
 })
 
 // start starts the monitor.
-func (l launch) start() (*process, error) {
+func (l invocation) start() (*process, error) {
+	defer closeAll(l.closes)
 	groups, err := l.openGroups()
 	defer closeAll(groups)
 	if err != nil {
@@ -84,7 +91,7 @@ func closeAll(files []*os.File) {
 
 // openGroups opens the files by which a process enters groups of version 1 once
 // more: whoever wraps a descriptor in a file also closes it.
-func (l launch) openGroups() (files []*os.File, err error) {
+func (l invocation) openGroups() (files []*os.File, err error) {
 	for _, fd := range l.attach.Files {
 		file, err := os.OpenFile(descriptorPath(fd), os.O_WRONLY, 0)
 		if err != nil {
@@ -97,7 +104,7 @@ func (l launch) openGroups() (files []*os.File, err error) {
 
 func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-func (l launch) command(groups []*os.File) *exec.Cmd {
+func (l invocation) command(groups []*os.File) *exec.Cmd {
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: l.user}
 	if l.alone {
 		attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC
@@ -109,7 +116,7 @@ func (l launch) command(groups []*os.File) *exec.Cmd {
 	if len(groups) > 0 {
 		argv = enterGroups(len(groups), argv)
 	}
-	return &exec.Cmd{Path: argv[0], Args: argv, Env: environment, Dir: l.dir, ExtraFiles: groups, SysProcAttr: attr,
+	return &exec.Cmd{Path: argv[0], Args: argv, Env: environment, Dir: l.dir, ExtraFiles: append(groups, l.files...), SysProcAttr: attr,
 		WaitDelay: pipeTime} // a monitor that was taken over may leave its output to others
 }
 
@@ -119,7 +126,7 @@ func enterGroups(count int, argv []string) []string {
 	const script = `for fd in $1; do eval "echo 0 >&$fd" && eval "exec $fd>&-" || exit 126; done; shift; exec "$@"`
 	var descriptors []string
 	for n := range count {
-		descriptors = append(descriptors, strconv.Itoa(3+n))
+		descriptors = append(descriptors, strconv.Itoa(firstDescriptor+n))
 	}
 	return append([]string{"/bin/sh", "-c", script, "sh", strings.Join(descriptors, " ")}, argv...)
 }

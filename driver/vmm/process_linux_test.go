@@ -13,10 +13,11 @@ import (
 // shellProcess starts a script as a monitor is started.
 func shellProcess(t *testing.T, script string, user bool) (*process, *home) {
 	t.Helper()
-	l := launch{argv: []string{"/bin/sh", "-c", script}, attach: cgroup.Attach{Into: -1}, alone: mayUnshare()}
+	l := invocation{argv: []string{"/bin/sh", "-c", script}, attach: cgroup.Attach{Into: -1}, alone: mayUnshare()}
 	if user {
 		needRoot(t)
 		l.user = newUser()
+		l.user.Groups = []uint32{sharing}
 	}
 	h := testHome(t, l.user)
 	l.dir = within(h.root, "")
@@ -73,7 +74,7 @@ func TestEnterGroups(t *testing.T) {
 		defer file.Close()
 		files = append(files, file)
 	}
-	l := launch{argv: []string{"/bin/sh", "-c", "ls -l /proc/self/fd; echo done"}, dir: "/", attach: cgroup.Attach{Into: -1}}
+	l := invocation{argv: []string{"/bin/sh", "-c", "ls -l /proc/self/fd; echo done"}, dir: "/", attach: cgroup.Attach{Into: -1}}
 	for _, file := range files {
 		l.attach.Files = append(l.attach.Files, int(file.Fd()))
 	}

@@ -33,6 +33,19 @@ const (
 
 // findProgram finds the monitor and asks it what it is.
 func findProgram(ctx context.Context, system System, named string, patience time.Duration) (program, error) {
+	p, err := lookProgram(system, named)
+	if err != nil {
+		return p, err
+	}
+	said, err := versionOf(ctx, p.path, patience)
+	if err != nil {
+		return program{}, &sandbox.Error{Class: sandbox.Unavailable, Reason: p.path + " does not run", Remedy: system.Remedy, Err: err}
+	}
+	p.version, err = system.Version(said)
+	return p, err
+}
+
+func lookProgram(system System, named string) (program, error) {
 	if named == "" {
 		named = system.Program
 	}
@@ -46,12 +59,7 @@ func findProgram(ctx context.Context, system System, named string, patience time
 	if err != nil {
 		return program{}, &sandbox.Error{Class: sandbox.Unavailable, Reason: named + " is not installed", Remedy: system.Remedy}
 	}
-	said, err := versionOf(ctx, found, patience)
-	if err != nil {
-		return program{}, &sandbox.Error{Class: sandbox.Unavailable, Reason: found + " does not run", Remedy: system.Remedy, Err: err}
-	}
-	version, err := system.Version(said)
-	return program{found, version}, err
+	return program{path: found}, nil
 }
 
 // versions are what programs have said, by their files: drivers are asked often

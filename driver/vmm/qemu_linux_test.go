@@ -62,11 +62,11 @@ func (m apiMonitor) order(ctx context.Context, verb string, body any) error {
 	return m.Call(ctx, http.MethodPut, "/"+verb, body, nil)
 }
 
-func (m apiMonitor) Hello(ctx context.Context) error  { return m.order(ctx, "hello", nil) }
-func (m apiMonitor) Pause(ctx context.Context) error  { return m.order(ctx, "pause", nil) }
-func (m apiMonitor) Resume(ctx context.Context) error { return m.order(ctx, "resume", nil) }
-func (m apiMonitor) Save(ctx context.Context) error   { return m.order(ctx, "save", nil) }
-func (m apiMonitor) Load(ctx context.Context) error   { return m.order(ctx, "load", nil) }
+func (m apiMonitor) Hello(ctx context.Context) error             { return m.order(ctx, "hello", nil) }
+func (m apiMonitor) Pause(ctx context.Context) error             { return m.order(ctx, "pause", nil) }
+func (m apiMonitor) Resume(ctx context.Context) error            { return m.order(ctx, "resume", nil) }
+func (m apiMonitor) Save(ctx context.Context, _ vmm.State) error { return m.order(ctx, "save", nil) }
+func (m apiMonitor) Load(ctx context.Context, _ vmm.State) error { return m.order(ctx, "load", nil) }
 func (m apiMonitor) Boot(ctx context.Context, hw vmm.Hardware, words string) error {
 	return m.order(ctx, "boot", bootOrder{hw, words})
 }

@@ -77,6 +77,11 @@ func (e *engine) fit(m manifest, asked sandbox.Limits) (sandbox.Limits, error) {
 	if m.System != e.system.Name {
 		return asked, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: fmt.Sprintf("it was made by %.40q", m.System)}
 	}
+	if m.Hardware.Emulated != e.emulated {
+		how := map[bool]string{true: "without KVM", false: "with KVM"}
+		return asked, &sandbox.Error{Class: sandbox.Unavailable, Field: "snapshot",
+			Reason: "it was made " + how[m.Hardware.Emulated] + ", and machines run " + how[e.emulated] + " here"}
+	}
 	limits := m.Limits
 	if asked.CPUs > 0 {
 		limits.CPUs = asked.CPUs
@@ -104,31 +109,36 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 	if err != nil {
 		return nil, err
 	}
-	m := e.newMachine(spec, from.Hardware, disk)
-	i, err := m.start(ctx, func() error { return m.shareSaved(dir) }, func(ctx context.Context) error {
-		if err := m.monitor.Load(ctx); err != nil {
-			return releases(from.Release, e.program.version, err)
-		}
-		// It has them open or in memory. What it saves later must be files of its
-		// own: others go on from these.
-		return drop(m.home.saved, e.system.SavedFiles...)
-	})
+	saved, err := openAll(dir, e.system.SavedFiles)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, disk.Close())
 	}
-	if err := m.wake(ctx); err != nil {
-		return nil, errors.Join(err, i.Destroy(ctx))
-	}
-	return i, nil
+	defer closeAll(saved)
+	m := e.newMachine(spec, from.Hardware, disk)
+	return m.start(ctx, beginning{
+		fill: func(place workplace) error { return shareSaved(place, saved) },
+		begin: func(ctx context.Context) error {
+			return releases(from.Release, e.program.version, m.place.load(ctx, m))
+		},
+		greet: m.wake,
+	})
 }
 
-func (m *machine) shareSaved(dir string) error {
-	for _, name := range m.engine.system.SavedFiles {
+func openAll(dir string, names []string) (files []*os.File, err error) {
+	for _, name := range names {
 		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
-			return err
+			closeAll(files)
+			return nil, err
 		}
-		if err := errors.Join(m.home.share(file, filepath.Join(Saved, name)), file.Close()); err != nil {
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func shareSaved(place workplace, files []*os.File) error {
+	for _, file := range files {
+		if err := place.share(file, filepath.Join(Saved, filepath.Base(file.Name()))); err != nil {
 			return err
 		}
 	}
@@ -137,7 +147,7 @@ func (m *machine) shareSaved(dir string) error {
 
 // releases adds what most likely is the matter.
 func releases(made, now string, err error) error {
-	if made == now {
+	if err == nil || made == now {
 		return err
 	}
 	return fmt.Errorf("it was made with release %.40q, and this is %s: %w", made, now, err)

@@ -35,6 +35,10 @@ func TestFit(t *testing.T) {
 			t.Errorf("%+v: %v", c.asked, err)
 		}
 	}
+	e.emulated = true
+	if _, err := e.fit(has, sandbox.Limits{}); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("of a machine with KVM, without: %v", err)
+	}
 	has.System = "another"
 	if _, err := e.fit(has, sandbox.Limits{}); sandbox.ClassOf(err) != sandbox.Invalid {
 		t.Errorf("another system: %v", err)

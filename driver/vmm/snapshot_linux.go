@@ -61,7 +61,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 	}
 	err := m.save(ctx, dir)
 	if m.engine.system.CutsOff {
-		m.dialer.cut()
+		m.line.cut()
 	}
 	if m.paused {
 		return err
@@ -76,18 +76,9 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 	return err
 }
 
-func (m *machine) save(ctx context.Context, dir string) (err error) {
-	files := m.engine.system.SavedFiles
-	if err := m.monitor.Save(ctx); err != nil {
-		return errors.Join(err, drop(m.home.saved, files...))
-	}
-	for _, name := range files {
-		if err := m.home.take(name, filepath.Join(dir, name)); err != nil {
-			return errors.Join(err, drop(m.home.saved, files...))
-		}
-	}
-	// The store lets go of a disk when its image changes.
-	if err := linkOrCopy(m.disk, filepath.Join(dir, diskFile), within(m.home.root, Disk)); err != nil {
+// save keeps the disk too: the store lets go of it when its image changes.
+func (m *machine) save(ctx context.Context, dir string) error {
+	if err := m.place.save(ctx, m, dir); err != nil {
 		return err
 	}
 	text, err := json.Marshal(m.engine.manifest(m.hardware, m.spec.Limits))

@@ -3,11 +3,13 @@ package vmm
 import (
 	"context"
 	"net"
+	"os"
 
 	"aether/sandbox"
 )
 
-// Names in a machine's directory, in which its monitor works.
+// Names in a machine's directory, in which its monitor works, and of the descriptors
+// that a program inherits.
 const (
 	Kernel    = "kernel"    // an uncompressed ELF file, there for Boot
 	Initramfs = "initramfs" // there for Boot
@@ -15,10 +17,16 @@ const (
 	Socket    = "api"       // the monitor listens here
 	Vsock     = "vsock"     // the monitor's end of the guest's vsock
 	Saved     = "saved"     // the directory of a machine's state, for Save and Load
+	Port      = "port"      // the other end of the guest's serial port PortName, inherited
+	Memory    = "memory"    // of a template and of what goes on from it, inherited
 )
 
 // GuestCID is the number of every machine on its own vsock.
 const GuestCID = 3
+
+// PortName is the virtio-serial port of the guest service, in machines that have no
+// vsock.
+const PortName = "aether"
 
 // System is one monitor.
 type System struct {
@@ -41,6 +49,18 @@ type System struct {
 	CutsOff bool
 	// Arguments are those of the program, which listens on Socket.
 	Arguments []string
+	// Inherit, if set, makes the arguments of a program that is given open
+	// descriptors instead of a directory. Then Arguments, Words, Jail and CutsOff
+	// mean nothing, and there is one of SavedFiles.
+	Inherit func(Hardware, Descriptors) []string
+	// Template says that machines go on from one that was booted before. It needs
+	// Inherit, and a disk whose driver is the last of Modules.
+	Template bool
+	// Emulates says when machines are run without KVM.
+	Emulates Emulation
+	// AnyVersion says that machines are made with the program whatever its version
+	// is, which a busy host may take long to say. A probe still names it.
+	AnyVersion bool
 	// Jail, if set, finds a program that confines this one better than a driver
 	// can; nil if there is none, and then missing says what it costs.
 	Jail func(program string) (jail Jail, missing *sandbox.Gap)
@@ -49,6 +69,23 @@ type System struct {
 	// MayPause, if set, says why machines of this version cannot be paused.
 	MayPause func(version string) error
 }
+
+// Emulation says when machines are run without KVM. That is a kernel boundary, and a
+// state that was saved so goes on so.
+type Emulation int
+
+// A system emulates never, unless it says otherwise.
+const (
+	EmulatesNever Emulation = iota
+	EmulatesWithoutKVM
+	EmulatesAlways
+)
+
+// Descriptors are the numbers of the open files that a program inherits. Socket and
+// Port are there always, Kernel and Initramfs for a machine that is booted, Disk for
+// all but a template. Of a template, Memory is to be written to; of what goes on
+// from it, a file of which changes are the machine's own.
+type Descriptors map[string]int
 
 // Dial makes a connection.
 type Dial func(context.Context) (net.Conn, error)
@@ -65,20 +102,32 @@ type Jail interface {
 type Hardware struct {
 	MemoryMiB int64 `json:"memory_mib"`
 	CPUs      int   `json:"cpus"`
+	// Emulated is a machine without KVM.
+	Emulated bool `json:"emulated,omitempty"`
+}
+
+// State is where a machine's state is saved and loaded.
+type State struct {
+	// File is what a program that inherits descriptors writes to or reads from; nil
+	// means SavedFiles.
+	File *os.File
+	// WithoutMemory leaves out what is in Memory.
+	WithoutMemory bool
 }
 
 // Monitor tells one process what to do. Only one call is made at a time.
 type Monitor interface {
 	// Hello says that the process is what it should be.
 	Hello(context.Context) error
-	// Boot makes the machine and starts it.
+	// Boot makes the machine and starts it. A program that inherits descriptors has
+	// done so already, and is not told.
 	Boot(context.Context, Hardware, string) error
 	Pause(context.Context) error
 	Resume(context.Context) error
 	// Save writes the state of a paused machine.
-	Save(context.Context) error
+	Save(context.Context, State) error
 	// Load makes the machine out of a state and lets it go on.
-	Load(context.Context) error
+	Load(context.Context, State) error
 	// Close gives up the connections.
 	Close()
 }

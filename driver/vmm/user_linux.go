@@ -23,23 +23,26 @@ func newUser() *syscall.Credential {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	id := firstUser + binary.LittleEndian.Uint32(b[:])%userRange
-	return &syscall.Credential{Uid: id, Gid: id, Groups: []uint32{sharing}}
+	return &syscall.Credential{Uid: id, Gid: id}
 }
 
 // lowlyUser is the user that a monitor runs as: where we may choose, one that
 // nobody else is, so that a guest that takes its monitor over meets no other. It is
 // nil where we are an ordinary user already, where this user namespace has no such
-// ids, or where only root may open /dev/kvm.
-func lowlyUser() *syscall.Credential {
+// ids, or where only root may open /dev/kvm, which an emulated machine does without.
+func lowlyUser(emulated bool) *syscall.Credential {
 	if os.Geteuid() != 0 || !hasUsers() {
 		return nil
+	}
+	user := newUser()
+	if emulated {
+		return user
 	}
 	info, err := os.Stat("/dev/kvm")
 	if err != nil {
 		return nil
 	}
 	device := info.Sys().(*syscall.Stat_t)
-	user := newUser()
 	switch {
 	case device.Mode&0o006 == 0o006:
 		return user

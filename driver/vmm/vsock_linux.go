@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -30,7 +29,7 @@ type guestDialer struct {
 	open   map[*guestConn]struct{}
 }
 
-var _ guestagent.Dialer = (*guestDialer)(nil)
+var _ line = (*guestDialer)(nil)
 
 func newGuestDialer(connect func(context.Context) (net.Conn, error)) *guestDialer {
 	return &guestDialer{connect: connect, open: map[*guestConn]struct{}{}}
@@ -98,6 +97,9 @@ func (d *guestDialer) cut() {
 		_ = conn.Conn.Close() // whoever uses it sees its end
 	}
 }
+
+// broken implements line: a guest that takes no connection may take the next.
+func (d *guestDialer) broken() <-chan struct{} { return nil }
 
 // Close implements guestagent.Dialer. It is idempotent.
 func (d *guestDialer) Close() error {

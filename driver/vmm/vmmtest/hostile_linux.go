@@ -94,7 +94,9 @@ func serve(listener net.Listener, answer func(net.Conn)) {
 func eachCall(t *testing.T, m vmm.Monitor) {
 	defer m.Close()
 	for name, call := range map[string]func(context.Context) error{
-		"hello": m.Hello, "pause": m.Pause, "resume": m.Resume, "save": m.Save, "load": m.Load,
+		"hello": m.Hello, "pause": m.Pause, "resume": m.Resume,
+		"save": func(ctx context.Context) error { return m.Save(ctx, vmm.State{}) },
+		"load": func(ctx context.Context) error { return m.Load(ctx, vmm.State{}) },
 		"boot": func(ctx context.Context) error { return m.Boot(ctx, vmm.Hardware{MemoryMiB: 128, CPUs: 1}, "quiet") },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -109,7 +109,7 @@ var findKernel = sync.OnceValue(func() error {
 })
 
 // Need skips where the host lacks what machines are made of.
-func (s Suite) Need(t *testing.T) {
+func (s Suite) Need(t testing.TB) {
 	t.Helper()
 	report := s.probe(t)
 	if !report.Usable && report.Version != "" && findKernel() == nil { // which may have been all that it lacked
@@ -126,7 +126,7 @@ func (s Suite) Need(t *testing.T) {
 // probe asks more than once in the lab, which may be too slow for the time that a
 // probe has: what has worked once is remembered, and whoever wants a machine waits
 // longer.
-func (s Suite) probe(t *testing.T) (report sandbox.Report) {
+func (s Suite) probe(t testing.TB) (report sandbox.Report) {
 	t.Helper()
 	attempts := 1
 	if os.Getenv(paceVariable) != "" {

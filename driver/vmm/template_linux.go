@@ -1,4 +1,4 @@
-package qemu
+package vmm
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -20,7 +19,7 @@ import (
 // saved before anything of a sandbox was known. Machines that go on from it map
 // its memory, of which they share every page that they do not change.
 type template struct {
-	// memory is sealed: a QEMU that a guest has taken over cannot change what the
+	// memory is sealed: a monitor that a guest has taken over cannot change what the
 	// others start from.
 	memory, state *os.File
 	// dir is where it is kept.
@@ -32,11 +31,11 @@ func (t *template) close() error { return errors.Join(t.memory.Close(), t.state.
 // again opens what a template has once more, for one user of it: each reads the
 // state from its own place.
 func (t *template) again() (*template, error) {
-	memory, err := os.Open(descriptorPath + strconv.Itoa(int(t.memory.Fd())))
+	memory, err := os.Open(descriptorPath(int(t.memory.Fd())))
 	if err != nil {
 		return nil, err
 	}
-	state, err := os.Open(descriptorPath + strconv.Itoa(int(t.state.Fd())))
+	state, err := os.Open(descriptorPath(int(t.state.Fd())))
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}
@@ -47,18 +46,19 @@ func (t *template) again() (*template, error) {
 type mold struct {
 	// HostBoot is one life of the host's kernel: processors, clocks and what KVM
 	// can do stay as they are within one.
-	HostBoot string     `json:"host_boot"`
-	Program  string     `json:"program"`
-	Kernel   string     `json:"kernel"`
-	Init     string     `json:"init"`
-	Accel    string     `json:"accel"`
-	CPU      string     `json:"cpu"`
-	Hardware hardwareOf `json:"hardware"`
+	HostBoot string   `json:"host_boot"`
+	Program  string   `json:"program"`
+	Kernel   string   `json:"kernel"`
+	Init     string   `json:"init"`
+	Hardware Hardware `json:"hardware"`
+	// Arguments are those of a machine that goes on: its devices and processor.
+	Arguments []string `json:"arguments"`
 }
 
-func (e *engine) mold(b bootable, hw hardwareOf) (m mold, err error) {
-	m = mold{Kernel: b.stamps[0], Init: b.stamps[1], Accel: e.accel.name, CPU: e.accel.cpu, Hardware: hw}
-	if m.Program, err = stampOf(e.program); err != nil {
+func (e *engine) mold(b bootable, hw Hardware) (m mold, err error) {
+	m = mold{Kernel: b.stamps[0], Init: b.stamps[1], Hardware: hw,
+		Arguments: e.system.Inherit(hw, number([]string{Socket, Port, Disk, Memory}, firstDescriptor))}
+	if m.Program, err = stampOf(e.program.path); err != nil {
 		return m, err
 	}
 	m.HostBoot, err = hostBoot()
@@ -79,7 +79,7 @@ func (m mold) name() (string, error) {
 
 // template gives the template of such machines: the one at hand, else the one that
 // an earlier program made, else a new one. The caller closes it.
-func (e *engine) template(ctx context.Context, hw hardwareOf) (*template, error) {
+func (e *engine) template(ctx context.Context, hw Hardware) (*template, error) {
 	b, err := e.bootable()
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (e *engine) template(ctx context.Context, hw hardwareOf) (*template, error)
 	if t, err := e.templates.again(name); t != nil || err != nil {
 		return t, err
 	}
-	lock, err := storedir.Acquire(ctx, filepath.Join(e.opts.templateWork(), name+lockSuffix))
+	lock, err := storedir.Acquire(ctx, filepath.Join(templateWork(e.opts), name+lockSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (e *engine) templateLocked(ctx context.Context, name string, b bootable, of
 	if t, err := e.templates.again(name); t != nil || err != nil {
 		return t, err // another made it while we waited
 	}
-	dir := filepath.Join(e.opts.templateDir(), name)
+	dir := filepath.Join(templatesDir(e.opts), name)
 	t, err := loadTemplate(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = e.makeTemplate(ctx, dir, b, of); err == nil {

@@ -1,4 +1,4 @@
-package qemu
+package vmm
 
 import (
 	"context"
@@ -13,8 +13,11 @@ import (
 	"aether/internal/host/upperdir"
 )
 
-// memoryFile is a template's memory, beside the files that snapshots have too.
-const memoryFile = "memory"
+// Files of a template, beside its manifest.
+const (
+	memoryFile = "memory"
+	stateFile  = "state"
+)
 
 // mostKept bounds the templates on disk.
 const mostKept = 8
@@ -96,14 +99,14 @@ func loadSealed(ctx context.Context, name string) (*os.File, error) {
 // that were not used for longest. Whoever reads one meanwhile finds it missing, and
 // makes it anew.
 func (e *engine) prune(hostBoot string) error {
-	entries, err := os.ReadDir(e.opts.templateDir())
+	entries, err := os.ReadDir(templatesDir(e.opts))
 	if err != nil {
 		return err
 	}
 	var kept []os.FileInfo
 	for _, entry := range entries {
-		dir := filepath.Join(e.opts.templateDir(), entry.Name())
-		if dir == e.opts.templateWork() {
+		dir := filepath.Join(templatesDir(e.opts), entry.Name())
+		if dir == templateWork(e.opts) {
 			continue
 		}
 		info, infoErr := entry.Info()
@@ -116,7 +119,7 @@ func (e *engine) prune(hostBoot string) error {
 	}
 	slices.SortFunc(kept, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, old := range kept[min(len(kept), mostKept):] {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(e.opts.templateDir(), old.Name())))
+		err = errors.Join(err, os.RemoveAll(filepath.Join(templatesDir(e.opts), old.Name())))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package qemu
+package vmm
 
 import (
 	"context"
@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 
 	"aether/guest/pid1"
 	"aether/image/initramfs"
 	"aether/image/kernel"
-	"aether/internal/host/launch"
 	"aether/sandbox"
 )
 
@@ -57,13 +54,13 @@ type boots struct {
 }
 
 // get makes the archive anew when the kernel or the init has changed.
-func (b *boots) get(ctx context.Context, of bootable) (*initramfs.Guest, error) {
+func (b *boots) get(ctx context.Context, of bootable, modules []string) (*initramfs.Guest, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.guest != nil && b.of == of {
 		return b.guest, nil
 	}
-	guest, err := initramfs.Build(ctx, of.kernel, of.init, guestModules)
+	guest, err := initramfs.Build(ctx, of.kernel, of.init, modules)
 	if err != nil {
 		return nil, err
 	}
@@ -71,39 +68,26 @@ func (b *boots) get(ctx context.Context, of bootable) (*initramfs.Guest, error) 
 	return guest, nil
 }
 
-// withoutDisk divides the modules into those that a template uses and those that
-// have to wait for a disk. There are none of these where the kernel itself has the
-// disk's driver, and then there is no template.
-func withoutDisk(modules []string) (used, held []string) {
-	at := slices.IndexFunc(modules, func(name string) bool { return strings.HasSuffix(name, "-"+diskModule+".ko") })
-	if at < 0 {
-		return modules, nil
-	}
-	return modules[:at], modules[at:]
+// bootFiles are what one machine boots from: the kernel itself, and an archive of
+// what all machines share and what this one is told.
+type bootFiles struct {
+	kernel      *os.File
+	shared, own []byte
 }
 
-// bootLaunch opens what a machine is booted from: the kernel itself, and an archive
-// of what all machines share and what this one is told.
-func (e *engine) bootLaunch(ctx context.Context, b bootable, guest *initramfs.Guest, c pid1.Config) (l invocation, err error) {
+func (e *engine) bootFiles(ctx context.Context, b bootable, guest *initramfs.Guest, c pid1.Config) (f bootFiles, err error) {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return l, err
+		return f, err
 	}
-	own, err := initramfs.Config("aether.json", text)
-	if err != nil {
-		return l, err
+	f.shared = guest.Archive
+	if f.own, err = initramfs.Config("aether.json", text); err != nil {
+		return f, err
 	}
-	if l.kernel, err = b.kernel.OpenUnpacked(ctx, e.opts.kernelDir()); err != nil {
-		return l, err
-	}
-	if l.initramfs, err = launch.SealedFile("initramfs", guest.Archive, own); err != nil {
-		return l, errors.Join(err, l.kernel.Close())
-	}
-	return l, nil
+	f.kernel, err = b.kernel.OpenUnpacked(ctx, kernelsDir(e.opts))
+	return f, err
 }
 
-// closeBoot closes what bootLaunch opened.
-func (l invocation) closeBoot() {
-	l.kernel.Close()
-	l.initramfs.Close()
+func (f bootFiles) give(place workplace) error {
+	return errors.Join(place.share(f.kernel, Kernel), place.write(Initramfs, f.shared, f.own))
 }

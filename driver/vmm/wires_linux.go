@@ -1,0 +1,162 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+
+	"aether/guest/channel"
+	"aether/internal/host/launch"
+)
+
+// wires are the descriptors that a monitor inherits. It needs no right to any path,
+// and nothing is left of them once it has ended.
+type wires struct {
+	names []string   // of files
+	files []*os.File // what the monitor inherits, in order
+	own   []*os.File // those of them that nobody else closes
+	state *os.File   // what it is to go on from, handed to it later
+
+	monitor, port *net.UnixConn
+}
+
+var _ workplace = (*wires)(nil)
+
+func newWires() (_ *wires, err error) {
+	w := &wires{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if w.monitor, err = w.pair(Socket); err == nil {
+		w.port, err = w.pair(Port)
+	}
+	return w, err
+}
+
+// pair makes a connection of which the monitor has the other end.
+func (w *wires) pair(name string) (*net.UnixConn, error) {
+	ours, theirs, err := launch.SocketPair()
+	if err == nil {
+		w.adopt(theirs, name)
+	}
+	return ours, err
+}
+
+// adopt shares a file and closes it once the monitor has it.
+func (w *wires) adopt(file *os.File, name string) {
+	w.own = append(w.own, file)
+	_ = w.share(file, name) // never fails
+}
+
+// share implements workplace. The file stays the caller's, who keeps it open.
+func (w *wires) share(file *os.File, name string) error {
+	if filepath.Dir(name) == Saved {
+		w.state = file
+		return nil
+	}
+	w.names, w.files = append(w.names, name), append(w.files, file)
+	return nil
+}
+
+// write implements workplace.
+func (w *wires) write(name string, contents ...[]byte) error {
+	file, err := launch.SealedFile(name, contents...)
+	if err == nil {
+		w.adopt(file, name)
+	}
+	return err
+}
+
+// arrange implements workplace. The files by which groups are entered come first:
+// shells know numbers of one digit only.
+func (w *wires) arrange(m *machine, l *invocation) {
+	l.dir, l.files, l.closes = "/", w.files, w.own
+	l.argv = append(l.argv, m.engine.system.Inherit(m.hardware, number(w.names, firstDescriptor+len(l.attach.Files)))...)
+}
+
+// number counts descriptors up from the first.
+func number(names []string, first int) Descriptors {
+	has := Descriptors{}
+	for n, name := range names {
+		has[name] = first + n
+	}
+	return has
+}
+
+// await implements workplace: the connection is there before the monitor is.
+func (w *wires) await(context.Context, <-chan struct{}) error { return nil }
+
+// connect implements workplace. There is one connection.
+func (w *wires) connect(context.Context) (net.Conn, error) { return w.monitor, nil }
+
+// line implements workplace.
+func (w *wires) line() line { return &serialLine{port: w.port} }
+
+// booted implements workplace: nothing has a name.
+func (w *wires) booted() error { return nil }
+
+// save implements workplace.
+func (w *wires) save(ctx context.Context, m *machine, dir string) error {
+	if err := w.saveTo(ctx, m, filepath.Join(dir, m.engine.system.SavedFiles[0]), false); err != nil {
+		return err
+	}
+	return linkOrCopy(m.disk, filepath.Join(dir, diskFile))
+}
+
+func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemory bool) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.monitor.Save(ctx, State{file, withoutMemory}), file.Close())
+}
+
+// load implements workplace.
+func (w *wires) load(ctx context.Context, m *machine) error {
+	_, mapped := number(w.names, 0)[Memory]
+	return m.monitor.Load(ctx, State{w.state, mapped})
+}
+
+func (w *wires) close() error {
+	closeAll(w.own)
+	for _, conn := range []*net.UnixConn{w.monitor, w.port} {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+	return nil
+}
+
+// serialLine carries all connections over the one serial port of a guest.
+type serialLine struct {
+	port *net.UnixConn
+	*channel.Dialer
+}
+
+var _ line = (*serialLine)(nil)
+
+// await implements line. The service is met once.
+func (s *serialLine) await(ctx context.Context, _ <-chan struct{}) (err error) {
+	if s.Dialer == nil {
+		s.Dialer, err = channel.Connect(ctx, s.port)
+	}
+	return err
+}
+
+// cut implements line: no monitor loses what goes over a serial port.
+func (s *serialLine) cut() {}
+
+// broken implements line.
+func (s *serialLine) broken() <-chan struct{} { return s.Done() }
+
+// Close implements guestagent.Dialer.
+func (s *serialLine) Close() error {
+	if s.Dialer == nil {
+		return nil // the port is closed with its machine
+	}
+	return s.Dialer.Close()
+}
