@@ -151,7 +151,7 @@ func reap(ctx context.Context, opts Options) (int, error) {
 			return count, err
 		}
 		var more int
-		more, err = reapPlaces(dir)
+		more, err = storedir.ReapScratch(dir)
 		count += more
 	}
 	return count, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"aether/driver/guestagent"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -37,15 +38,15 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 		}
 		specs[n] = spec
 	}
-	snapshot, err := newPlace(ctx, forksDir(i.engine.opts))
+	dir, remove, err := storedir.Scratch(ctx, forksDir(i.engine.opts))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, snapshot.remove()) }()
-	if err := i.Snapshot(ctx, snapshot.dir); err != nil {
+	defer func() { err = errors.Join(err, remove()) }()
+	if err := i.Snapshot(ctx, dir); err != nil {
 		return nil, err
 	}
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
-		return i.engine.restore(ctx, snapshot.dir, spec, m)
+		return i.engine.restore(ctx, dir, spec, m)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -17,9 +18,10 @@ import (
 // monitor's to change, so it is then only used through the open directories, and
 // what is found there is checked.
 type home struct {
-	*place
-	path string              // where the monitor works: the place, or a jail's root in it
-	user *syscall.Credential // the monitor's, or nil for our own
+	dir    string
+	remove func() error
+	path   string              // where the monitor works: dir, or a jail's root in it
+	user   *syscall.Credential // the monitor's, or nil for our own
 
 	root, saved *os.File
 
@@ -28,7 +30,7 @@ type home struct {
 
 func newHome(ctx context.Context, parent string, jail Jail, user *syscall.Credential) (_ *home, err error) {
 	h := &home{user: user, jail: jail}
-	if h.place, err = newPlace(ctx, parent); err != nil {
+	if h.dir, h.remove, err = storedir.Scratch(ctx, parent); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -190,32 +190,6 @@ func TestDialKnowsTheMonitor(t *testing.T) {
 	h.user = nil
 }
 
-func TestPlacesOfDeadProgramsAreReaped(t *testing.T) {
-	parent := t.TempDir()
-	p, err := newPlace(t.Context(), parent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := reapPlaces(parent); n != 0 || err != nil {
-		t.Fatalf("a living one: %d, %v", n, err)
-	}
-	if err := os.WriteFile(filepath.Join(p.dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.lock.Release(); err != nil { // as its holder's death does
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.dir+lockSuffix, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := reapPlaces(parent); n != 1 || err != nil {
-		t.Fatalf("a dead one: %d, %v", n, err)
-	}
-	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 0 {
-		t.Errorf("left: %v, %v", entries, err)
-	}
-}
-
 // jailBelow is a jail that only says where its root will be.
 type jailBelow struct{}
 

@@ -95,22 +95,25 @@ func (e *engine) template(ctx context.Context, hw Hardware) (*template, error) {
 	if t, err := e.templates.again(name); t != nil || err != nil {
 		return t, err
 	}
-	lock, err := storedir.Acquire(ctx, filepath.Join(templateWork(e.opts), name+lockSuffix))
+	work, release, err := storedir.ScratchNamed(ctx, templateWork(e.opts), name)
 	if err != nil {
 		return nil, err
 	}
-	t, err := e.templateLocked(ctx, name, b, of)
-	return t, errors.Join(err, lock.Release())
+	t, err := e.templateIn(ctx, work, b, of)
+	return t, errors.Join(err, release())
 }
 
-func (e *engine) templateLocked(ctx context.Context, name string, b bootable, of mold) (*template, error) {
+// templateIn makes the template, if need be, in a directory of its name that only we
+// have.
+func (e *engine) templateIn(ctx context.Context, work string, b bootable, of mold) (*template, error) {
+	name := filepath.Base(work)
 	if t, err := e.templates.again(name); t != nil || err != nil {
 		return t, err // another made it while we waited
 	}
 	dir := filepath.Join(templatesDir(e.opts), name)
 	t, err := loadTemplate(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = e.makeTemplate(ctx, dir, b, of); err == nil {
+		if err = e.makeTemplate(ctx, work, dir, b, of); err == nil {
 			t, err = loadTemplate(ctx, dir)
 		}
 	}

@@ -20,7 +20,7 @@ var errDiskBuiltIn = &sandbox.Error{Class: sandbox.Unsupported, Reason: "this ke
 
 // makeTemplate boots a machine that is nobody's and saves it. Its directory has
 // its name when it is whole.
-func (e *engine) makeTemplate(ctx context.Context, dir string, b bootable, of mold) error {
+func (e *engine) makeTemplate(ctx context.Context, work, dir string, b bootable, of mold) error {
 	guest, err := e.boots.get(ctx, b, e.system.Modules)
 	if err != nil {
 		return err
@@ -35,16 +35,11 @@ func (e *engine) makeTemplate(ctx context.Context, dir string, b bootable, of mo
 		return err
 	}
 	defer files.kernel.Close()
-	work := filepath.Join(templateWork(e.opts), filepath.Base(dir))
-	err = os.Mkdir(work, 0o700)
-	if err == nil {
-		err = e.saveTemplate(ctx, files, work, of)
+	if err := e.saveTemplate(ctx, files, work, of); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(work, dir)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(work))
+	if err := os.Rename(work, dir); err != nil {
+		return err
 	}
 	return e.prune(of.HostBoot)
 }

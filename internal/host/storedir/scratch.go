@@ -21,13 +21,27 @@ func Scratch(ctx context.Context, parent string) (dir string, release func() err
 	if err := file.Close(); err != nil {
 		return "", nil, err
 	}
+	return scratch(ctx, name)
+}
+
+// ScratchNamed is Scratch of a name of the caller's, and waits until nobody else has
+// it.
+func ScratchNamed(ctx context.Context, parent, name string) (dir string, release func() error, err error) {
+	return scratch(ctx, filepath.Join(parent, name+scratchLock))
+}
+
+func scratch(ctx context.Context, name string) (dir string, release func() error, err error) {
 	// Not Try: whoever reaps may just be looking at it.
 	lock, err := Acquire(ctx, name)
 	if err != nil {
 		return "", nil, err
 	}
 	dir = strings.TrimSuffix(name, scratchLock)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	err = os.RemoveAll(dir) // of a maker that died
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
 		return "", nil, errors.Join(err, lock.Release())
 	}
 	return dir, func() error { return errors.Join(os.RemoveAll(dir), lock.Release()) }, nil

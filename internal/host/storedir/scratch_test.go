@@ -1,9 +1,12 @@
 package storedir
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestScratch(t *testing.T) {
@@ -36,6 +39,29 @@ func TestScratchOfTheDead(t *testing.T) {
 	}
 	if count, err := ReapScratch(parent); count != 1 || err != nil {
 		t.Errorf("%d, %v", count, err)
+	}
+	wantEmpty(t, parent)
+}
+
+// One at a time has a name, and finds nothing of another, also not of a dead one.
+func TestScratchNamed(t *testing.T) {
+	parent := t.TempDir()
+	dead := filepath.Join(parent, "name", "below")
+	if err := os.MkdirAll(dead, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir, release, err := ScratchNamed(t.Context(), parent, "name")
+	if err != nil || dir != filepath.Dir(dead) {
+		t.Fatal(dir, err)
+	}
+	wantEmpty(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := ScratchNamed(ctx, parent, "name"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
 	}
 	wantEmpty(t, parent)
 }
