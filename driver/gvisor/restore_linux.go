@@ -2,20 +2,14 @@ package gvisor
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"aether/driver/command"
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
-
-// maxManifest bounds what is read of a snapshot's description.
-const maxManifest = 64 << 10
 
 var _ sandbox.Restorer = (*Driver)(nil)
 
@@ -66,21 +60,12 @@ func (d *Driver) goOn(ctx context.Context, dir string, m manifest, spec sandbox.
 	return d.instance(i, m.Hostname), nil
 }
 
-func readManifest(dir string) (m manifest, err error) {
-	file, err := os.Open(filepath.Join(dir, manifestFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, &sandbox.Error{Class: sandbox.NotFound, Reason: "there is no snapshot in " + dir}
-	}
+func readManifest(dir string) (manifest, error) {
+	m, err := guestagent.ReadManifest(dir, func(m manifest) bool {
+		return m.Version == manifestVersion && len(m.Sizes) == len(checkpointFiles)
+	})
 	if err != nil {
 		return m, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxManifest))
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(text, &m); err != nil || m.Version != manifestVersion || len(m.Sizes) != len(checkpointFiles) {
-		return m, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: "it was not made by this driver", Err: err}
 	}
 	return m, checkFiles(dir, m.Sizes)
 }
@@ -104,18 +89,12 @@ func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
 	if asked.Limits.CPUs > 0 {
 		spec.Limits.CPUs = asked.Limits.CPUs
 	}
-	for _, l := range []struct {
-		field      string
-		asked, has int64
-	}{
-		{"limits.memory", asked.Limits.MemoryBytes, m.Limits.MemoryBytes},
-		{"limits.processes", asked.Limits.Processes, m.Limits.Processes},
-		{"limits.disk", asked.Limits.DiskBytes, m.Limits.DiskBytes},
-	} {
-		if l.asked > 0 && l.asked != l.has {
-			return spec, &sandbox.Error{Class: sandbox.Unsupported, Field: l.field,
-				Reason: fmt.Sprintf("a snapshot's limit cannot change from %d to %d", l.has, l.asked), Remedy: "leave it out"}
-		}
+	if err := guestagent.Unchanged(
+		guestagent.Kept{Field: "limits.memory", Asked: asked.Limits.MemoryBytes, Has: m.Limits.MemoryBytes},
+		guestagent.Kept{Field: "limits.processes", Asked: asked.Limits.Processes, Has: m.Limits.Processes},
+		guestagent.Kept{Field: "limits.disk", Asked: asked.Limits.DiskBytes, Has: m.Limits.DiskBytes},
+	); err != nil {
+		return spec, err
 	}
 	switch {
 	case asked.Network.Mode != m.Network.Mode:

@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
 // A snapshot is a directory with a manifest and, below, the files that runsc
 // wrote.
 const (
-	manifestFile  = "manifest.json"
+	manifestFile  = guestagent.ManifestFile
 	checkpointDir = "checkpoint"
 )
 

@@ -2,19 +2,14 @@ package vmm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
-
-// maxManifest bounds what is read of a snapshot's description.
-const maxManifest = 64 << 10
 
 // RestoreFidelity implements sandbox.Restorer.
 func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
@@ -52,23 +47,10 @@ func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*i
 	return e.restore(ctx, dir, spec, m)
 }
 
-func readManifest(dir string) (m manifest, err error) {
-	file, err := os.Open(filepath.Join(dir, manifestFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, &sandbox.Error{Class: sandbox.NotFound, Reason: "there is no snapshot in " + dir}
-	}
-	if err != nil {
-		return m, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxManifest))
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(text, &m); err != nil || m.Version != manifestVersion || m.Hardware.CPUs < 1 || m.Hardware.MemoryMiB < 1 {
-		return m, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: "it was not made by this driver", Err: err}
-	}
-	return m, nil
+func readManifest(dir string) (manifest, error) {
+	return guestagent.ReadManifest(dir, func(m manifest) bool {
+		return m.Version == manifestVersion && m.Hardware.CPUs >= 1 && m.Hardware.MemoryMiB >= 1
+	})
 }
 
 // fit gives the limits of a machine that goes on from a snapshot: those that the
@@ -86,21 +68,11 @@ func (e *engine) fit(m manifest, asked sandbox.Limits) (sandbox.Limits, error) {
 	if asked.CPUs > 0 {
 		limits.CPUs = asked.CPUs
 	}
-	for _, l := range []struct {
-		field      string
-		asked, has int64
-	}{
-		{"limits.memory", asked.MemoryBytes / mebibyte, m.Hardware.MemoryMiB},
-		{"limits.processes", asked.Processes, m.Limits.Processes},
-		{"limits.disk", asked.DiskBytes, m.Limits.DiskBytes},
-		{"limits.cpus", int64(processors(limits.CPUs)), int64(m.Hardware.CPUs)},
-	} {
-		if l.asked > 0 && l.asked != l.has {
-			return limits, &sandbox.Error{Class: sandbox.Unsupported, Field: l.field,
-				Reason: fmt.Sprintf("a machine cannot change from %d to %d", l.has, l.asked), Remedy: "leave it out"}
-		}
-	}
-	return limits, nil
+	return limits, guestagent.Unchanged(
+		guestagent.Kept{Field: "limits.memory", Asked: asked.MemoryBytes / mebibyte, Has: m.Hardware.MemoryMiB},
+		guestagent.Kept{Field: "limits.processes", Asked: asked.Processes, Has: m.Limits.Processes},
+		guestagent.Kept{Field: "limits.disk", Asked: asked.DiskBytes, Has: m.Limits.DiskBytes},
+		guestagent.Kept{Field: "limits.cpus", Asked: int64(processors(limits.CPUs)), Has: int64(m.Hardware.CPUs)})
 }
 
 // restore makes a machine out of the state in dir.

@@ -48,7 +48,7 @@ func TestFit(t *testing.T) {
 func TestManifestIsChecked(t *testing.T) {
 	for _, text := range []string{
 		"", "{}", `{"version":1,"hardware":{}}`, `{"version":9,"hardware":{"memory_mib":1,"cpus":1}}`,
-		`{"version":1,"hardware":{"memory_mib":1,"cpus":-1}}`, strings.Repeat("[", maxManifest+1),
+		`{"version":1,"hardware":{"memory_mib":1,"cpus":-1}}`, strings.Repeat("[", 64<<10+1),
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, manifestFile), []byte(text), 0o600); err != nil {

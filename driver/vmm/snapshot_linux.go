@@ -16,7 +16,7 @@ import (
 // Files of a snapshot, beside those that the monitor makes.
 const (
 	diskFile     = "disk"
-	manifestFile = "manifest.json"
+	manifestFile = guestagent.ManifestFile
 )
 
 // manifest is what a machine must be like to go on from a snapshot.
