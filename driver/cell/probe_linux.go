@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"aether/driver/guestagent"
 	"aether/guest"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
@@ -30,7 +31,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		return report
 	}
 	report.Usable = true
-	report.Gaps = append(gaps, limitGaps()...)
+	report.Gaps = append(gaps, guestagent.LimitGaps("processes are bounded by a resource limit instead")...)
 	return report
 }
 
@@ -102,34 +103,6 @@ func enter(cell *confine.Cell, group cgroup.Attach) error {
 		return fmt.Errorf("cell: probe: %s was executed, which does not exist", nothing)
 	}
 	return startError(guest.Command{Path: nothing, Dir: "/"}, err)
-}
-
-// limitGaps says which limits this user cannot have here.
-func limitGaps() []sandbox.Gap {
-	hierarchy, err := cgroup.Detect()
-	if err != nil {
-		return []sandbox.Gap{{Missing: "cgroups: " + err.Error(), Cost: "limits on memory and CPU are refused"}}
-	}
-	var gaps []sandbox.Gap
-	for _, c := range []struct {
-		controller cgroup.Controller
-		cost       string
-	}{
-		{cgroup.Memory, "memory limits are refused, and none is set by default"},
-		{cgroup.CPU, "CPU limits are refused"},
-		{cgroup.Pids, "processes are bounded by a resource limit instead"},
-	} {
-		if hierarchy.Holds()&c.controller != 0 {
-			continue
-		}
-		gap := sandbox.Gap{Missing: "cgroup controller " + c.controller.String(), Cost: c.cost}
-		var e *sandbox.Error
-		if errors.As(hierarchy.Missing(c.controller), &e) {
-			gap.Remedy = e.Remedy
-		}
-		gaps = append(gaps, gap)
-	}
-	return gaps
 }
 
 func kernelVersion() string {

@@ -30,7 +30,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		return report
 	}
 	report.Usable = true
-	report.Gaps = guestagent.LimitGaps()
+	report.Gaps = guestagent.LimitGaps(guestagent.ProcessesRefused)
 	return report
 }
 

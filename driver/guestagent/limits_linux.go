@@ -18,11 +18,15 @@ const (
 	MinMemory = 24 << 20
 )
 
-// LimitGaps says which limits this user cannot have on this host.
-func LimitGaps() []sandbox.Gap {
+// ProcessesRefused is what it costs most drivers that processes cannot be counted.
+const ProcessesRefused = "limits on processes are refused, and none is set by default"
+
+// LimitGaps says which limits this user cannot have on this host. What it costs that
+// processes cannot be counted is the driver's to say.
+func LimitGaps(uncounted string) []sandbox.Gap {
 	hierarchy, err := cgroup.Detect()
 	if err != nil {
-		return []sandbox.Gap{{Missing: "cgroups: " + err.Error(), Cost: "limits on memory, CPU and processes are refused"}}
+		return []sandbox.Gap{{Missing: "cgroups: " + err.Error(), Cost: "limits on memory and CPU are refused; " + uncounted}}
 	}
 	var gaps []sandbox.Gap
 	for _, c := range []struct {
@@ -31,7 +35,7 @@ func LimitGaps() []sandbox.Gap {
 	}{
 		{cgroup.Memory, "memory limits are refused, and none is set by default"},
 		{cgroup.CPU, "CPU limits are refused"},
-		{cgroup.Pids, "limits on processes are refused, and none is set by default"},
+		{cgroup.Pids, uncounted},
 	} {
 		if hierarchy.Holds()&c.controller != 0 {
 			continue

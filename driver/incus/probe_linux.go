@@ -54,7 +54,7 @@ func look(ctx context.Context, api *client, opts Options) (s sight, err error) {
 const diskRemedy = "keep sandboxes in a pool of btrfs, zfs or lvm, and leave the limit unset elsewhere"
 
 func gaps(p pool) []sandbox.Gap {
-	list := guestagent.LimitGaps()
+	list := guestagent.LimitGaps(guestagent.ProcessesRefused)
 	if !p.bounds() {
 		list = append(list, sandbox.Gap{Missing: "bounds on roots in the storage pool " + p.Name + " (" + p.Driver + ")",
 			Cost: "limits on disk are refused, and none is set by default", Remedy: diskRemedy})
