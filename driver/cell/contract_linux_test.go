@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"aether/driver/cell"
+	"aether/driver/drivertest/leaktest"
 	"aether/guest"
 	"aether/internal/host/proctree"
 	"aether/sandbox"
@@ -67,9 +68,9 @@ func TestDriverLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The directories that stages are mounted on stay for the next program.
-	before.files = filesUnder(t, runDir)
+	before.Files = leaktest.Files(runDir)
 	wantNoGrowth(t, before, runDir)
-	if left := locks(t, runDir); len(left) > 0 {
+	if left := leaktest.Locks(runDir); len(left) > 0 {
 		t.Errorf("%q is left", left)
 	}
 }
@@ -156,8 +157,8 @@ func TestDestroyDuringExec(t *testing.T) {
 		t.Error("its client still waits")
 	}
 	for _, p := range descendants(t, os.Getpid()) {
-		if p.name == "sleep" {
-			t.Errorf("process %d outlives its cell", p.pid)
+		if p.Name == "sleep" {
+			t.Errorf("process %d outlives its cell", p.PID)
 		}
 	}
 }
@@ -298,9 +299,9 @@ func TestCrashedInit(t *testing.T) {
 func initOf(t *testing.T) int {
 	t.Helper()
 	for _, p := range descendants(t, os.Getpid()) {
-		for _, line := range lines(t, fmt.Sprintf("/proc/%d/status", p.pid)) {
+		for _, line := range lines(t, fmt.Sprintf("/proc/%d/status", p.PID)) {
 			if fields := strings.Fields(line); fields[0] == "NSpid:" && fields[len(fields)-1] == "1" {
-				return p.pid
+				return p.PID
 			}
 		}
 	}

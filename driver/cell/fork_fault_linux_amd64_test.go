@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"aether/driver/cell"
+	"aether/driver/drivertest/leaktest"
 	"aether/guest"
 	"aether/image"
 	"aether/sandbox"
@@ -153,7 +154,7 @@ func TestKilledWhileForking(t *testing.T) {
 	moments := rand.New(rand.NewPCG(seed, 0))
 	before := takeCensus(t, t.TempDir())
 	rounds, busy := few(30), 0
-	first := freeMarks(t, moments, rounds)
+	first := leaktest.FreeMarks(t, 100, 1000, rounds)
 	var all []victim
 	for n := range rounds {
 		v := victim{role: forkRole, mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"),
@@ -175,7 +176,7 @@ func TestKilledWhileForking(t *testing.T) {
 	if busy == 0 {
 		t.Error("no program was killed while it forked")
 	}
-	if grown := newIn(before.mounts, takeCensus(t, t.TempDir()).mounts); len(grown) > 0 {
+	if grown := newIn(before.Mounts, takeCensus(t, t.TempDir()).Mounts); len(grown) > 0 {
 		t.Errorf("mounts are left: %q", grown)
 	}
 }

@@ -109,7 +109,7 @@ func forkWithin(t *testing.T, source sandbox.Instance) (children []sandbox.Insta
 func (h *hostile) untraced(t *testing.T) {
 	t.Helper()
 	for _, p := range descendants(t, os.Getpid()) {
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.pid))
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))
 		for _, task := range tasks {
 			text, err := os.ReadFile(task)
 			if err == nil && !strings.Contains(string(text), "TracerPid:\t0\n") {

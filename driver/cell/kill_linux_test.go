@@ -3,13 +3,11 @@ package cell_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"aether/driver/cell"
+	"aether/driver/drivertest/leaktest"
 	"aether/guest"
 	"aether/image"
 	"aether/internal/soak"
@@ -87,7 +86,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	moments := rand.New(rand.NewPCG(seed, 0))
 	before, began := takeCensus(t, t.TempDir()), time.Now()
-	first, alive := freeMarks(t, moments, rounds), 0
+	first, alive := leaktest.FreeMarks(t, 100, 1000, rounds), 0
 	var all []victim
 	for n := range rounds {
 		v := victim{role: churnRole, mark: strconv.Itoa(first + n), runDir: filepath.Join(t.TempDir(), "run"), after: time.Duration(moments.Int64N(int64(latest)))}
@@ -108,27 +107,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Error("no program was killed while it had cells")
 	}
 	after := takeCensus(t, t.TempDir())
-	if grown := newIn(before.mounts, after.mounts); len(grown) > 0 {
+	if grown := newIn(before.Mounts, after.Mounts); len(grown) > 0 {
 		t.Errorf("mounts are left: %q", grown)
-	}
-}
-
-// freeMarks gives the first of so many marks in a row that no process has: this
-// program itself may have been marked.
-func freeMarks(t *testing.T, moments *rand.Rand, count int) int {
-	t.Helper()
-	var taken []int
-	for _, p := range peers(t) {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid))
-		if mark, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			taken = append(taken, mark)
-		}
-	}
-	for {
-		first := 100 + moments.IntN(900-count)
-		if !slices.ContainsFunc(taken, func(mark int) bool { return first <= mark && mark < first+count }) {
-			return first
-		}
 	}
 }
 
@@ -177,27 +157,20 @@ func wantNoOrphans(t *testing.T, all []victim) {
 
 // orphans are living processes with a mark. A dead one waits for the host's
 // init only.
-func orphans(t *testing.T, all []victim) (found []string) {
+func orphans(t *testing.T, all []victim) []string {
 	t.Helper()
 	marks := map[string]time.Duration{}
 	for _, v := range all {
 		marks[v.mark] = v.after
 	}
-	for _, p := range peers(t) {
-		adjust, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid))
-		after, marked := marks[strings.TrimSpace(string(adjust))]
-		if err == nil && marked && p.state != 'Z' && p.state != 'X' {
-			found = append(found, fmt.Sprintf("%s of a program killed after %v", describe([]peer{p})[0], after))
-		}
-	}
-	return found
+	return leaktest.Marked(t, marks)
 }
 
 // wantReaped lets the next program, by Reap or by its first cell, remove what
 // the kernel did not.
 func (v victim) wantReaped(t *testing.T, byReap bool) {
 	t.Helper()
-	left := groups(t, v.runDir)
+	left := leaktest.Groups(t, v.runDir)
 	next := cell.New(optionsIn(v.runDir, 0))
 	if byReap {
 		if _, err := next.Reap(t.Context()); err != nil {
@@ -214,7 +187,7 @@ func (v victim) wantReaped(t *testing.T, byReap bool) {
 			t.Errorf("%s is left (%v)", dir, err)
 		}
 	}
-	if files := tree(v.runDir, func(e fs.DirEntry) bool { return !e.IsDir() }); len(files) > 0 {
+	if files := leaktest.Walk(v.runDir, func(e fs.DirEntry) bool { return !e.IsDir() }); len(files) > 0 {
 		t.Errorf("files are left: %q", files)
 	}
 }

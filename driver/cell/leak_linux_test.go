@@ -125,7 +125,7 @@ func warm(t *testing.T, driver sandbox.Driver, processes int, again ...func() er
 // beingMade says that a process still has this program's memory, which nobody is
 // shown the namespaces of, but root.
 func beingMade(p peer) bool {
-	_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.pid))
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.PID))
 	return err != nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aether/driver/cell"
+	"aether/driver/drivertest/leaktest"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -70,7 +71,7 @@ func newDriverAhead(t testing.TB, ahead int) (driver *cell.Driver, runDir string
 		if err := driver.Close(context.Background()); err != nil {
 			t.Errorf("close the driver: %v", err)
 		}
-		for _, lock := range locks(t, runDir) {
+		for _, lock := range leaktest.Locks(runDir) {
 			t.Errorf("%s is left in the run directory", lock)
 		}
 	})

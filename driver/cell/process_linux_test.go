@@ -95,7 +95,7 @@ func TestTimeoutEndsTheWholeTree(t *testing.T) {
 func sleepers(t *testing.T, seconds string) (found []string) {
 	t.Helper()
 	for _, p := range descendants(t, os.Getpid()) {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
 		if err == nil && string(text) == "sleep\x00"+seconds+"\x00" {
 			found = append(found, describe([]peer{p})...)
 		}

@@ -16,14 +16,8 @@ type census struct{ files, left []string }
 
 func (c Config) census(t testing.TB, dir string) census {
 	t.Helper()
-	now := census{files: filesUnder(dir)}
-	if c.Left != nil {
-		left, err := c.Left()
-		if err != nil {
-			t.Fatal(err)
-		}
-		now.left = left
-	}
+	now := census{left: c.held(t)}
+	now.forgetFiles(dir)
 	return now
 }
 
@@ -37,14 +31,14 @@ func (now census) grown(before census) (list []string) {
 	return list
 }
 
-func filesUnder(dir string) (found []string) {
+func (now *census) forgetFiles(dir string) {
+	now.files = nil
 	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err == nil {
-			found = append(found, name)
+			now.files = append(now.files, name)
 		}
 		return nil
 	})
-	return found
 }
 
 func (c Config) killed(t *testing.T) { t.Skip("killed programs are followed by /proc") }

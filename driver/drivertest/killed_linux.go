@@ -3,18 +3,17 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	osexec "os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"aether/driver/drivertest/leaktest"
 	"aether/internal/soak"
 	"aether/sandbox"
 )
@@ -23,7 +22,7 @@ const victimWorkers = 2
 
 // churn makes and ends sandboxes until it is killed.
 func churn(driver sandbox.Driver) error {
-	if err := os.WriteFile(adjustFile, []byte(os.Getenv(markVariable)), 0); err != nil {
+	if err := os.WriteFile(markFile, []byte(os.Getenv(markVariable)), 0); err != nil {
 		return err
 	}
 	failures := make([]error, victimWorkers)
@@ -46,8 +45,8 @@ func (c Config) killed(t *testing.T) {
 	seed := rand.Uint64()
 	moments := rand.New(rand.NewPCG(seed, 0))
 	rounds, latest := soak.Count(max(c.few(10), 3), 200), c.within(300*time.Millisecond)
-	first := freeMarks(t, 600, 900, rounds)
-	mounts, held, alive := lined(t, "/proc/self/mountinfo"), c.held(t), 0
+	first := leaktest.FreeMarks(t, 600, 900, rounds)
+	mounts, held, alive := leaktest.Lines(t, "/proc/self/mountinfo"), c.held(t), 0
 	var all []victim
 	for n := range rounds {
 		v := victim{mark: strconv.Itoa(first + n), dir: t.TempDir(), after: time.Duration(moments.Int64N(int64(latest)))}
@@ -71,22 +70,9 @@ func (c Config) killed(t *testing.T) {
 		t.Errorf("killed programs leave %q", left)
 	}
 	c.wantReaped(t, all, held)
-	if grown := newIn(mounts, lined(t, "/proc/self/mountinfo")); len(grown) > 0 {
+	if grown := leaktest.NewIn(mounts, leaktest.Lines(t, "/proc/self/mountinfo")); len(grown) > 0 {
 		t.Errorf("mounts are left: %q", grown)
 	}
-}
-
-// held is what the driver's own system holds, if it can be asked.
-func (c Config) held(t testing.TB) []string {
-	t.Helper()
-	if c.Left == nil {
-		return nil
-	}
-	list, err := c.Left()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
 }
 
 // wantReaped wants a daemon to hold no more than before. It may have finished
@@ -95,7 +81,7 @@ func (c Config) wantReaped(t *testing.T, all []victim, before []string) {
 	t.Helper()
 	var left []string
 	if c.eventually(15*time.Second, func() bool {
-		if left = newIn(before, c.held(t)); len(left) > 0 {
+		if left = leaktest.NewIn(before, c.held(t)); len(left) > 0 {
 			for _, v := range all {
 				if reaper, ok := c.New(v.dir).(sandbox.Reaper); ok {
 					_, _ = reaper.Reap(c.patient(t))
@@ -142,7 +128,7 @@ func (v victim) die(t *testing.T, c Config) (children int) {
 	before := c.held(t)
 	time.Sleep(v.after)
 	c.eventually(20*time.Second, func() bool {
-		children = len(descendants(t, cmd.Process.Pid)) + len(newIn(before, c.held(t)))
+		children = len(leaktest.Descendants(t, cmd.Process.Pid)) + len(leaktest.NewIn(before, c.held(t)))
 		return children > 0 || !v.surely
 	})
 	if err := cmd.Process.Kill(); err != nil {
@@ -158,7 +144,7 @@ func (v victim) die(t *testing.T, c Config) (children int) {
 // of the last one may still hold its locks, so it is asked again for a while.
 func (v victim) reap(t *testing.T, c Config) {
 	t.Helper()
-	groups := groupsOf(t, v.dir)
+	groups := leaktest.Groups(t, v.dir)
 	next := c.New(v.dir)
 	reaper, ok := next.(sandbox.Reaper)
 	var left []string
@@ -187,7 +173,7 @@ func (v victim) reap(t *testing.T, c Config) {
 
 // left are those of its cgroups that exist, and the locks that speak of them.
 func (v victim) left(groups []string) []string {
-	found := walk(v.dir, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".cgroup" })
+	found := leaktest.Locks(v.dir)
 	for _, dir := range groups {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			found = append(found, dir)
@@ -198,17 +184,11 @@ func (v victim) left(groups []string) []string {
 
 // orphans are living processes with a mark. A dead one waits for the host's init
 // only.
-func orphans(t *testing.T, all []victim) (found []string) {
+func orphans(t *testing.T, all []victim) []string {
 	t.Helper()
 	marks := map[string]time.Duration{}
 	for _, v := range all {
 		marks[v.mark] = v.after
 	}
-	for _, p := range peers(t) {
-		after, marked := marks[p.adjust]
-		if marked && p.state != 'Z' && p.state != 'X' {
-			found = append(found, fmt.Sprintf("%s of a program killed after %v", describe([]peer{p})[0], after))
-		}
-	}
-	return found
+	return leaktest.Marked(t, marks)
 }

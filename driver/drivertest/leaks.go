@@ -134,7 +134,7 @@ func (c Config) driverLeaks(t *testing.T, others sandbox.Driver) {
 	if err := closer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	before.files = filesUnder(dir) // directories may stay for the next program
+	before.forgetFiles(dir) // directories may stay for the next program
 	c.wantNoGrowth(t, before, dir)
 }
 
@@ -151,6 +151,19 @@ func life(ctx context.Context, driver sandbox.Driver, image string) error {
 		err = errors.New("the command says " + out.stdout + out.stderr)
 	}
 	return errors.Join(err, instance.Destroy(ctx))
+}
+
+// held is what the driver's own system holds, if it can be asked.
+func (c Config) held(t testing.TB) []string {
+	t.Helper()
+	if c.Left == nil {
+		return nil
+	}
+	list, err := c.Left()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // wantNoGrowth gives the kernel and the background time to settle.
