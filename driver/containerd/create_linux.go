@@ -14,39 +14,12 @@ import (
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
-	instance, err := d.create(ctx, spec)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.opts.name(), explain(err))
-	}
-	return instance, nil
-}
-
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemon.Instance, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	if err := d.opts.accepts(spec); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, daemon.BootTime)
-	defer cancel()
-	e, err := d.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	root, err := e.Images.Resolve(ctx, spec.Image, nil)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := e.client.ping(ctx); err != nil {
-		return nil, err
-	}
-	leave, err := e.Fleet.Enter(d.opts.name())
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return e.create(ctx, spec, root)
+	e := &d.engine
+	return e.Make(ctx, spec, daemon.Making{Driver: d.opts.name(), Open: d.open, Accepts: d.opts.accepts, Create: e.create, Explain: explain,
+		Ping: func(ctx context.Context) error {
+			_, err := e.client.ping(ctx)
+			return err
+		}})
 }
 
 // accepts refuses what cannot be enforced.

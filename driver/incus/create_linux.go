@@ -17,39 +17,12 @@ import (
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
-	instance, err := d.create(ctx, spec)
-	if err != nil {
-		return nil, fmt.Errorf("incus: %w", explain(err))
-	}
-	return instance, nil
-}
-
-func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*daemon.Instance, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, daemon.BootTime)
-	defer cancel()
-	e, err := d.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.accepts(spec); err != nil {
-		return nil, err
-	}
-	root, err := e.Images.Resolve(ctx, spec.Image, nil)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := e.api.ping(ctx); err != nil {
-		return nil, err
-	}
-	leave, err := e.Fleet.Enter(Name)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return e.create(ctx, spec, root)
+	e := &d.engine
+	return e.Make(ctx, spec, daemon.Making{Driver: Name, Open: d.open, Accepts: e.accepts, Create: e.create, Explain: explain,
+		Ping: func(ctx context.Context) error {
+			_, err := e.api.ping(ctx)
+			return err
+		}})
 }
 
 // accepts refuses what cannot be enforced.

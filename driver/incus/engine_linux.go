@@ -22,9 +22,9 @@ type engine struct {
 }
 
 // open gets the engine ready at the first need of it.
-func (d *Driver) open(ctx context.Context) (*engine, error) {
+func (d *Driver) open(ctx context.Context) error {
 	e := &d.engine
-	return e, e.Open(Name, func() error { return e.start(ctx, d.opts) })
+	return e.Open(Name, func() error { return e.start(ctx, d.opts) })
 }
 
 func (e *engine) start(ctx context.Context, opts Options) (err error) {
