@@ -18,18 +18,9 @@ const (
 	// of which a machine has its own.
 	guestPath = "/.aether-guest"
 
-	specVersion = "1.0.2"
-	cpuPeriod   = 100_000 // microseconds
-	maxPids     = 4 << 20
+	cpuPeriod = 100_000 // microseconds
+	maxPids   = 4 << 20
 )
-
-// hidden are files that tell about or act on the kernel, as all container engines
-// hide them.
-var hidden = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-	"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"}
-
-// fixed are parts of /proc that may be read only.
-var fixed = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
 // specification is everything that a shim is told of a sandbox.
 func (e *engine) specification(spec sandbox.Spec, root image.Root, group string) (*specs.Spec, error) {
@@ -37,24 +28,14 @@ func (e *engine) specification(spec sandbox.Spec, root image.Root, group string)
 	if err != nil {
 		return nil, err
 	}
-	caps := &specs.LinuxCapabilities{Bounding: command.Capabilities, Effective: command.Capabilities, Permitted: command.Capabilities}
+	linux := command.OCILinux(spec)
+	linux.CgroupsPath, linux.Resources = group, e.resources(spec.Limits)
 	return &specs.Spec{
-		Version: specVersion, Hostname: spec.ID, Root: &specs.Root{Path: "rootfs"}, Mounts: mounts,
-		Process: &specs.Process{Args: []string{guestPath, "-channel", "stdio"}, Cwd: "/", NoNewPrivileges: true, Capabilities: caps},
-		Linux: &specs.Linux{Namespaces: namespaces(spec), CgroupsPath: group, Resources: e.resources(spec.Limits), Seccomp: command.OCIFilter(),
-			MaskedPaths: hidden, ReadonlyPaths: fixed},
+		Version: command.OCIVersion, Hostname: spec.ID, Root: &specs.Root{Path: "rootfs"}, Mounts: mounts,
+		Process: &specs.Process{Args: []string{guestPath, "-channel", "stdio"}, Cwd: "/", NoNewPrivileges: true,
+			Capabilities: command.OCICapabilities(command.Capabilities)},
+		Linux: linux,
 	}, nil
-}
-
-func namespaces(spec sandbox.Spec) (list []specs.LinuxNamespace) {
-	kinds := []specs.LinuxNamespaceType{specs.PIDNamespace, specs.MountNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.CgroupNamespace}
-	if spec.Network.Mode == sandbox.NoNetwork {
-		kinds = append(kinds, specs.NetworkNamespace)
-	}
-	for _, kind := range kinds {
-		list = append(list, specs.LinuxNamespace{Type: kind})
-	}
-	return list
 }
 
 // resources are the limits, and defaults for what shares the host's kernel: a

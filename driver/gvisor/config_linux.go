@@ -10,33 +10,13 @@ import (
 	"aether/sandbox"
 )
 
-// ociVersion is the oldest of the specification that has all that is asked for.
-const ociVersion = "1.0.2"
-
 // config is the bundle's. There is no system call filter in it: calls are
 // answered by gVisor's kernel, which has one of its own towards the host.
 func config(s command.Stage, spec sandbox.Spec, hostname string) *specs.Spec {
 	process := &specs.Process{Args: guestArgs(spec.Limits), Cwd: "/", NoNewPrivileges: true,
-		Capabilities: capabilities(command.Capabilities), Rlimits: rlimits(spec.Limits)}
-	return &specs.Spec{Version: ociVersion, Root: &specs.Root{Path: s.Root}, Hostname: hostname, Process: process,
-		Mounts: mounts(s, spec), Linux: &specs.Linux{Namespaces: namespaces(spec)}}
-}
-
-func namespaces(spec sandbox.Spec) (list []specs.LinuxNamespace) {
-	kinds := []specs.LinuxNamespaceType{specs.PIDNamespace, specs.MountNamespace, specs.IPCNamespace, specs.UTSNamespace}
-	if spec.Network.Mode == sandbox.NoNetwork {
-		kinds = append(kinds, specs.NetworkNamespace)
-	}
-	for _, kind := range kinds {
-		list = append(list, specs.LinuxNamespace{Type: kind})
-	}
-	return list
-}
-
-// capabilities are the same in every set but the ambient one, so that users inside
-// other than root have none.
-func capabilities(list []string) *specs.LinuxCapabilities {
-	return &specs.LinuxCapabilities{Bounding: list, Effective: list, Permitted: list}
+		Capabilities: command.OCICapabilities(command.Capabilities), Rlimits: rlimits(spec.Limits)}
+	return &specs.Spec{Version: command.OCIVersion, Root: &specs.Root{Path: s.Root}, Hostname: hostname, Process: process,
+		Mounts: mounts(s, spec), Linux: &specs.Linux{Namespaces: command.OCINamespaces(spec)}}
 }
 
 func mounts(s command.Stage, spec sandbox.Spec) []specs.Mount {
