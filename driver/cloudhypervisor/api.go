@@ -24,9 +24,9 @@ type memoryConfig struct {
 }
 
 type payloadConfig struct {
-	Kernel    string `json:"kernel"`
-	Words     string `json:"cmdline"`
-	Initramfs string `json:"initramfs"`
+	Kernel     string `json:"kernel"`
+	KernelArgs string `json:"cmdline"`
+	Initramfs  string `json:"initramfs"`
 }
 
 type diskConfig struct {

@@ -25,9 +25,9 @@ var system = vmm.System{
 	Name: Name, Program: "cloud-hypervisor", Remedy: remedy,
 	Version: readVersion,
 	Modules: []string{"virtio_pci", "virtio_blk", "virtio_rng", "vmw_vsock_virtio_transport", "erofs", "overlay"},
-	Words: "console=ttyS0 quiet loglevel=3 reboot=k panic=-1 random.trust_cpu=on cryptomgr.notests nowatchdog " +
+	KernelArgs: "console=ttyS0 quiet loglevel=3 reboot=k panic=-1 random.trust_cpu=on cryptomgr.notests nowatchdog " +
 		"no_timer_check 8250.nr_uarts=1",
-	MostCPUs:   254,
+	MaxCPUs:    254,
 	SavedFiles: []string{"config.json", "state.json", "memory-ranges"},
 	Arguments:  []string{"--api-socket", "path=" + vmm.Socket},
 	Monitor:    newMonitor,

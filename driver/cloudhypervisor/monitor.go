@@ -50,7 +50,7 @@ func (m monitor) Boot(ctx context.Context, hw vmm.Hardware, words string) error 
 	config := vmConfig{
 		CPUs:    cpusConfig{Boot: hw.CPUs, Max: hw.CPUs},
 		Memory:  memoryConfig{Size: hw.MemoryMiB << 20},
-		Payload: payloadConfig{Kernel: vmm.Kernel, Initramfs: vmm.Initramfs, Words: words},
+		Payload: payloadConfig{Kernel: vmm.Kernel, Initramfs: vmm.Initramfs, KernelArgs: words},
 		Disks:   []diskConfig{{Path: vmm.Disk, ReadOnly: true}},
 		RNG:     rngConfig{Source: "/dev/urandom"},
 		Serial:  consoleConfig{Mode: "Tty"}, // its standard output

@@ -83,7 +83,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	if err != nil {
 		return nil, err
 	}
-	b := &body{engine: e, limits: e.system.group(spec.Limits)}
+	b := &workload{engine: e, limits: e.system.group(spec.Limits)}
 	var attach cgroup.Attach
 	if b.group, attach, err = e.groups.make(b.limits); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s System) group(l sandbox.Limits) sandbox.Limits {
 }
 
 // run asks the system for its command, or takes that of the origin, and boots it.
-func (b *body) run(ctx context.Context, spec sandbox.Spec, program launch.Program, settings guestagent.Settings, from *Origin) (*channel.Dialer, error) {
+func (b *workload) run(ctx context.Context, spec sandbox.Spec, program launch.Program, settings guestagent.Settings, from *Origin) (*channel.Dialer, error) {
 	e, of := b.engine, b.engine.system.Command
 	join := func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Join(ctx, settings) }
 	if from != nil {

@@ -10,7 +10,7 @@ import (
 // Instance is a sandbox that can be paused.
 type Instance struct {
 	*guestagent.Instance
-	body   *body
+	body   *workload
 	spec   sandbox.Spec
 	digest string // of the image
 }

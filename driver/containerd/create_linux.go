@@ -51,7 +51,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if spec.ID == "" {
 		spec.ID = strings.ToLower(rand.Text())
 	}
-	b := &body{engine: e, id: "aether-" + strings.ToLower(rand.Text())}
+	b := &workload{engine: e, id: "aether-" + strings.ToLower(rand.Text())}
 	config, err := e.specification(spec, root, "/"+b.id)
 	if err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 	"aether/sandbox"
 )
 
-// Stats implements guestagent.Body. The figures are those of the cgroup around the
+// Stats implements guestagent.Workload. The figures are those of the cgroup around the
 // sandbox's processes, which a machine has inside.
-func (b *body) Stats(ctx context.Context) (sandbox.Stats, error) {
+func (b *workload) Stats(ctx context.Context) (sandbox.Stats, error) {
 	answer, err := b.engine.client.call(ctx, tasks, "Metrics", message{}.text(1, "id=="+b.id))
 	if err != nil {
 		return sandbox.Stats{}, fmt.Errorf("containerd: stats: %w", explain(err))

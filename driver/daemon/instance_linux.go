@@ -7,9 +7,9 @@ import (
 	"aether/sandbox"
 )
 
-// Body is a sandbox that its daemon can pause.
-type Body interface {
-	guestagent.Body
+// Workload is a sandbox that its daemon can pause.
+type Workload interface {
+	guestagent.Workload
 	Pause(context.Context) error
 	Resume(context.Context) error
 }
@@ -17,13 +17,13 @@ type Body interface {
 // Instance is a sandbox that can be paused.
 type Instance struct {
 	*guestagent.Instance
-	body Body
+	body Workload
 }
 
 var _ sandbox.Pauser = (*Instance)(nil)
 
 // Add makes an Instance of a sandbox that runs, and begins to watch over it.
-func (h *Home) Add(driver string, spec sandbox.Spec, body Body, dialer guestagent.Dialer) *Instance {
+func (h *Home) Add(driver string, spec sandbox.Spec, body Workload, dialer guestagent.Dialer) *Instance {
 	i := &Instance{guestagent.New(driver, spec.ID, spec, body, dialer), body}
 	h.Fleet.Add(i.Instance)
 	return i

@@ -64,7 +64,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	if err != nil {
 		return nil, err
 	}
-	b := &body{engine: e, limits: spec.Limits}
+	b := &workload{engine: e, limits: spec.Limits}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	dialer, err := b.boot(ctx, what, settings.With(spec.Command))
 	if err != nil {

@@ -8,9 +8,9 @@ type machineConfig struct {
 }
 
 type bootSource struct {
-	Kernel    string `json:"kernel_image_path"`
-	Initramfs string `json:"initrd_path"`
-	Words     string `json:"boot_args"`
+	Kernel     string `json:"kernel_image_path"`
+	Initramfs  string `json:"initrd_path"`
+	KernelArgs string `json:"boot_args"`
 }
 
 type drive struct {

@@ -21,9 +21,9 @@ var system = vmm.System{
 	Modules: []string{"virtio_mmio", "virtio_blk", "virtio_rng", "vmw_vsock_virtio_transport", "erofs", "overlay"},
 	// Its only way to end a machine is the reset by a keyboard controller, of which
 	// there is no more than that.
-	Words: "console=ttyS0 quiet loglevel=3 reboot=k panic=-1 pci=off random.trust_cpu=on cryptomgr.notests nowatchdog " +
+	KernelArgs: "console=ttyS0 quiet loglevel=3 reboot=k panic=-1 pci=off random.trust_cpu=on cryptomgr.notests nowatchdog " +
 		"no_timer_check 8250.nr_uarts=1 i8042.noaux i8042.nomux i8042.dumbkbd",
-	MostCPUs:   32,
+	MaxCPUs:    32,
 	SavedFiles: []string{stateFile, memoryFile},
 	CutsOff:    true, // its vsock device is reset with each snapshot
 	Arguments:  []string{"--api-sock", vmm.Socket, "--level", "Error"},

@@ -62,7 +62,7 @@ func (m monitor) putAll(ctx context.Context, steps []put) error {
 func (m monitor) Boot(ctx context.Context, hw vmm.Hardware, words string) error {
 	return m.putAll(ctx, []put{
 		{"/machine-config", machineConfig{CPUs: hw.CPUs, MemoryMiB: hw.MemoryMiB}},
-		{"/boot-source", bootSource{Kernel: vmm.Kernel, Initramfs: vmm.Initramfs, Words: words}},
+		{"/boot-source", bootSource{Kernel: vmm.Kernel, Initramfs: vmm.Initramfs, KernelArgs: words}},
 		// Not the root in its sense: it would add to the kernel's command line.
 		{"/drives/" + rootDrive, drive{ID: rootDrive, Path: vmm.Disk, ReadOnly: true}},
 		{"/vsock", vsock{CID: vmm.GuestCID, Path: vmm.Vsock}},

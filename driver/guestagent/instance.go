@@ -15,8 +15,8 @@ import (
 // context says.
 const CleanupTime = 20 * time.Second
 
-// Body is a sandbox as its driver sees it.
-type Body interface {
+// Workload is a sandbox as its driver sees it.
+type Workload interface {
 	// Stats says what the sandbox uses.
 	Stats(context.Context) (sandbox.Stats, error)
 	// Kill begins the end of everything inside, also of what is paused. It may be
@@ -38,13 +38,13 @@ type Dialer interface {
 
 // Instance is a living sandbox with its guest service inside.
 type Instance struct {
-	driver string
-	id     string
-	body   Body
-	dialer Dialer
-	timer  *time.Timer
-	gone   func()
-	log    *slog.Logger
+	driver   string
+	id       string
+	workload Workload
+	dialer   Dialer
+	timer    *time.Timer
+	gone     func()
+	log      *slog.Logger
 
 	mu     sync.Mutex
 	paused bool
@@ -57,9 +57,9 @@ type Instance struct {
 var _ sandbox.Instance = (*Instance)(nil)
 
 // New makes an Instance of a sandbox that runs. From now on only the Instance
-// touches the Body.
-func New(driver, id string, spec sandbox.Spec, body Body, dialer Dialer) *Instance {
-	i := &Instance{driver: driver, id: id, body: body, dialer: dialer, ended: make(chan struct{})}
+// touches the Workload.
+func New(driver, id string, spec sandbox.Spec, body Workload, dialer Dialer) *Instance {
+	i := &Instance{driver: driver, id: id, workload: body, dialer: dialer, ended: make(chan struct{})}
 	if life := spec.Timeouts.Lifetime; life > 0 {
 		i.timer = time.AfterFunc(life, func() { i.end(sandbox.Expired) })
 	}
@@ -68,7 +68,7 @@ func New(driver, id string, spec sandbox.Spec, body Body, dialer Dialer) *Instan
 
 // watch waits for the end, whatever brings it, and removes what is left.
 func (i *Instance) watch() {
-	exit := i.body.Wait()
+	exit := i.workload.Wait()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.timer != nil {
@@ -79,7 +79,7 @@ func (i *Instance) watch() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), CleanupTime)
 	defer cancel()
-	i.err = errors.Join(i.err, i.dialer.Close(), i.body.Release(ctx))
+	i.err = errors.Join(i.err, i.dialer.Close(), i.workload.Release(ctx))
 	i.gone()
 	if i.err != nil && i.cause != sandbox.Destroyed { // else Destroy says so
 		i.log.Error(i.driver+": a sandbox that has ended could not be removed", "sandbox", i.id, "cause", i.exit.Cause, "err", i.err)
@@ -113,7 +113,7 @@ func (i *Instance) Stats(ctx context.Context) (sandbox.Stats, error) {
 	if err := i.Alive(); err != nil {
 		return sandbox.Stats{}, err
 	}
-	stats, err := i.body.Stats(ctx)
+	stats, err := i.workload.Stats(ctx)
 	if err != nil && i.Alive() != nil {
 		return sandbox.Stats{}, i.Alive() // it ended meanwhile
 	}
@@ -151,7 +151,7 @@ func (i *Instance) end(cause sandbox.Cause) {
 	if i.cause == "" {
 		i.cause = cause
 	}
-	i.err = errors.Join(i.err, i.body.Kill())
+	i.err = errors.Join(i.err, i.workload.Kill())
 }
 
 // SetPaused changes between paused and running by calling change. Errors:

@@ -61,7 +61,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err := e.makeContainer(ctx, what, root); err != nil {
 		return nil, err
 	}
-	b := newBody(e, what.Name, spec.Limits)
+	b := newWorkload(e, what.Name, spec.Limits)
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	if err := b.boot(ctx, settings.With(spec.Command)); err != nil {
 		return nil, errors.Join(err, b.discard())

@@ -11,8 +11,8 @@ import (
 type accel struct {
 	name string // as QEMU has it
 	cpu  string
-	// words are for the guest's kernel.
-	words string
+	// kernelArgs are for the guest's kernel.
+	kernelArgs string
 }
 
 func accelOf(emulated bool) accel {
@@ -25,10 +25,10 @@ func accelOf(emulated bool) accel {
 // emulator is QEMU's translator. The guest's clocks run on the host's, so the
 // kernel is told their speed: where it measures, a busy host can make it hang.
 func emulator() accel {
-	a := accel{name: "tcg,thread=multi,tb-size=128", cpu: "max", words: " no_timer_check"}
+	a := accel{name: "tcg,thread=multi,tb-size=128", cpu: "max", kernelArgs: " no_timer_check"}
 	if khz := clockRate(); khz > 0 {
 		const ticks = 250 // a second, of Debian's kernels
-		a.words += " tsc_early_khz=" + strconv.Itoa(khz) + " lpj=" + strconv.Itoa(khz*1000/ticks)
+		a.kernelArgs += " tsc_early_khz=" + strconv.Itoa(khz) + " lpj=" + strconv.Itoa(khz*1000/ticks)
 	}
 	return a
 }

@@ -34,7 +34,7 @@ func arguments(hw vmm.Hardware, has vmm.Descriptors) []string {
 	}
 	return append(args,
 		"-kernel", descriptorPath+strconv.Itoa(kernel), "-initrd", descriptorPath+strconv.Itoa(has[vmm.Initramfs]),
-		"-append", "console=ttyS0 quiet loglevel=3 reboot=t panic=-1 random.trust_cpu=on cryptomgr.notests nowatchdog"+a.words)
+		"-append", "console=ttyS0 quiet loglevel=3 reboot=t panic=-1 random.trust_cpu=on cryptomgr.notests nowatchdog"+a.kernelArgs)
 }
 
 // diskArguments give a template a disk that nobody reads: what is made of it must

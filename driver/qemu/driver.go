@@ -30,7 +30,7 @@ func New(opts Options) *vmm.Driver {
 		Version: readVersion, AnyVersion: true,
 		// The driver of the disk is the last: a template does without.
 		Modules:    []string{"virtio_mmio", "virtio_console", "virtio_rng", "erofs", "overlay", "virtio_blk"},
-		MostCPUs:   255,
+		MaxCPUs:    255,
 		SavedFiles: []string{"state"},
 		Inherit:    arguments,
 		Template:   !opts.Cold,

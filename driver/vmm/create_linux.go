@@ -74,8 +74,8 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	case spec.Limits.MemoryBytes > 0 && spec.Limits.MemoryBytes < leastMemory:
 		return unsupported("limits.memory", fmt.Sprintf("%d bytes is too little for a kernel of its own", spec.Limits.MemoryBytes),
 			fmt.Sprintf("give it at least %d", int64(leastMemory)))
-	case spec.Limits.MemoryBytes > mostMemory || spec.Limits.CPUs > float64(e.system.MostCPUs):
-		return unsupported("limits", fmt.Sprintf("a machine has at most %d bytes of memory and %d processors", int64(mostMemory), e.system.MostCPUs), "ask for less")
+	case spec.Limits.MemoryBytes > mostMemory || spec.Limits.CPUs > float64(e.system.MaxCPUs):
+		return unsupported("limits", fmt.Sprintf("a machine has at most %d bytes of memory and %d processors", int64(mostMemory), e.system.MaxCPUs), "ask for less")
 	}
 	return e.holds(spec.Limits)
 }
@@ -141,7 +141,7 @@ func (m *machine) boot(ctx context.Context, image image.Config) (*instance, erro
 	}
 	defer files.kernel.Close()
 	return m.start(ctx, beginning{fill: files.give, begin: func(ctx context.Context) error {
-		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.Words); err != nil {
+		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs); err != nil {
 			return err
 		}
 		return m.place.booted()

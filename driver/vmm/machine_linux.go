@@ -66,14 +66,14 @@ func (s stage) lacks(system string) string {
 	return "the guest service could not set the machine up"
 }
 
-// body is a machine as its lifecycle sees it.
-type body struct{ *machine }
+// workload is a machine as its lifecycle sees it.
+type workload struct{ *machine }
 
-var _ guestagent.Body = body{}
+var _ guestagent.Workload = workload{}
 
-// Stats implements guestagent.Body. The memory is what the sandbox costs the host, with
+// Stats implements guestagent.Workload. The memory is what the sandbox costs the host, with
 // the monitor's own: how much of its limit the guest uses only the guest knows.
-func (b body) Stats(context.Context) (sandbox.Stats, error) {
+func (b workload) Stats(context.Context) (sandbox.Stats, error) {
 	if b.group == nil {
 		return sandbox.Stats{}, nil
 	}
@@ -83,12 +83,12 @@ func (b body) Stats(context.Context) (sandbox.Stats, error) {
 	return stats, err
 }
 
-// Kill implements guestagent.Body.
-func (b body) Kill() error { return b.process.kill() }
+// Kill implements guestagent.Workload.
+func (b workload) Kill() error { return b.process.kill() }
 
-// Wait implements guestagent.Body. A guest that has halted or broken its line is of no
+// Wait implements guestagent.Workload. A guest that has halted or broken its line is of no
 // use to anybody, unless it is ending anyway.
-func (b body) Wait() sandbox.Exit {
+func (b workload) Wait() sandbox.Exit {
 	select {
 	case <-b.process.ended:
 		return b.unasked("its monitor ended")
@@ -104,7 +104,7 @@ func (b body) Wait() sandbox.Exit {
 	}
 }
 
-func (b body) giveUp(why string) sandbox.Exit {
+func (b workload) giveUp(why string) sandbox.Exit {
 	exit := b.unasked(why)
 	if err := b.process.kill(); err != nil {
 		exit.Detail += ": " + err.Error()
@@ -149,8 +149,8 @@ func (m *machine) said() string {
 	return text
 }
 
-// Release implements guestagent.Body.
-func (b body) Release(ctx context.Context) error { return b.release(ctx) }
+// Release implements guestagent.Workload.
+func (b workload) Release(ctx context.Context) error { return b.release(ctx) }
 
 // release gives back everything that a machine holds, in whatever state.
 func (m *machine) release(ctx context.Context) error {

@@ -12,7 +12,7 @@ import (
 	"aether/sandbox"
 )
 
-var testSystem = System{Name: "test", Program: "test-monitor", Remedy: "install it", MostCPUs: 32,
+var testSystem = System{Name: "test", Program: "test-monitor", Remedy: "install it", MaxCPUs: 32,
 	Version: func(said string) (string, error) {
 		if strings.TrimSpace(said) != "monitor 1" {
 			return "", &sandbox.Error{Class: sandbox.Unavailable, Reason: "it is another program", Remedy: "install it"}

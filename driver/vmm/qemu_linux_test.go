@@ -40,8 +40,8 @@ var qemuSystem = vmm.System{
 		return version, nil
 	},
 	Modules:    []string{"virtio_mmio", "virtio_blk", "virtio_rng", "vmw_vsock_virtio_transport", "erofs", "overlay"},
-	Words:      "console=ttyS0 quiet loglevel=3 reboot=t panic=-1 random.trust_cpu=on cryptomgr.notests nowatchdog no_timer_check",
-	MostCPUs:   32,
+	KernelArgs: "console=ttyS0 quiet loglevel=3 reboot=t panic=-1 random.trust_cpu=on cryptomgr.notests nowatchdog no_timer_check",
+	MaxCPUs:    32,
 	SavedFiles: []string{"state", "hardware"},
 	CutsOff:    true,
 	Arguments:  []string{monitorArgument},

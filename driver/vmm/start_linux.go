@@ -32,7 +32,7 @@ func (m *machine) start(ctx context.Context, b beginning) (*instance, error) {
 	if err := m.begin(ctx, b); err != nil {
 		return nil, m.abandon(ctx, err)
 	}
-	i := &instance{guestagent.New(m.engine.system.Name, m.id, m.spec, body{m}, m.line), m}
+	i := &instance{guestagent.New(m.engine.system.Name, m.id, m.spec, workload{m}, m.line), m}
 	m.engine.fleet.Add(i.Instance)
 	return i, nil
 }

@@ -39,10 +39,10 @@ type System struct {
 	Version func(said string) (string, error)
 	// Modules are what the init of a machine needs of the kernel's.
 	Modules []string
-	// Words are the kernel's command line.
-	Words string
-	// MostCPUs is how many processors a machine can have.
-	MostCPUs int
+	// KernelArgs are the kernel's command line.
+	KernelArgs string
+	// MaxCPUs is how many processors a machine can have.
+	MaxCPUs int
 	// SavedFiles are the files in Saved that Save makes and Load needs.
 	SavedFiles []string
 	// CutsOff says that Save ends the connections to the guest that are open.
@@ -50,7 +50,7 @@ type System struct {
 	// Arguments are those of the program, which listens on Socket.
 	Arguments []string
 	// Inherit, if set, makes the arguments of a program that is given open
-	// descriptors instead of a directory. Then Arguments, Words, Jail and CutsOff
+	// descriptors instead of a directory. Then Arguments, KernelArgs, Jail and CutsOff
 	// mean nothing, and there is one of SavedFiles.
 	Inherit func(Hardware, Descriptors) []string
 	// Template says that machines go on from one that was booted before. It needs

@@ -19,8 +19,8 @@ const (
 	stateFile  = "state"
 )
 
-// mostKept bounds the templates on disk.
-const mostKept = 8
+// maxTemplates bounds the templates on disk.
+const maxTemplates = 8
 
 // saveMemory copies what a guest has touched of its memory. It is not flushed: a
 // template is of no use once the host has gone down.
@@ -118,7 +118,7 @@ func (e *engine) prune(hostBoot string) error {
 		kept = append(kept, info)
 	}
 	slices.SortFunc(kept, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range kept[min(len(kept), mostKept):] {
+	for _, old := range kept[min(len(kept), maxTemplates):] {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(templatesDir(e.opts), old.Name())))
 	}
 	return err

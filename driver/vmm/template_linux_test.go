@@ -76,17 +76,17 @@ func TestOldTemplatesAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep("other boot", "old", 0)
-	for n := range mostKept + 2 {
+	for n := range maxTemplates + 2 {
 		keep(fmt.Sprint("n", n), "now", time.Duration(n)*time.Hour)
 	}
 	if err := e.prune("now"); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(templatesDir(e.opts), "*"))
-	if err != nil || len(left) != mostKept+1 { // and the place where they are made
+	if err != nil || len(left) != maxTemplates+1 { // and the place where they are made
 		t.Errorf("%d are kept: %q", len(left), left)
 	}
-	for _, name := range []string{"other boot", fmt.Sprint("n", mostKept)} {
+	for _, name := range []string{"other boot", fmt.Sprint("n", maxTemplates)} {
 		if _, err := os.Stat(filepath.Join(templatesDir(e.opts), name)); !os.IsNotExist(err) {
 			t.Errorf("%s is kept (%v)", name, err)
 		}

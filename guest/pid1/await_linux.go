@@ -32,7 +32,7 @@ func (c Config) await() error {
 		return err
 	}
 	settle()
-	b := &blank{channel: c.Channel}
+	b := &unconfigured{channel: c.Channel}
 	if b.service, err = c.open(group); err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (c Config) await() error {
 	return errors.Join(c.serve(b), b.service.Close())
 }
 
-// blank answers one Configure, and from then on is the guest service.
-type blank struct {
+// unconfigured answers one Configure, and from then on is the guest service.
+type unconfigured struct {
 	channel string
 	service *guest.Service
 	routes  http.ServeMux
@@ -50,7 +50,7 @@ type blank struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (b *blank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *unconfigured) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handler := b.ready.Load(); handler != nil {
 		(*handler).ServeHTTP(w, r)
 		return
@@ -60,7 +60,7 @@ func (b *blank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errTaken = errors.New("this machine is configured, or could not be")
 
-func (b *blank) configure(body []byte) error {
+func (b *unconfigured) configure(body []byte) error {
 	if b.taken.Swap(true) {
 		return errTaken
 	}

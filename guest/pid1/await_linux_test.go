@@ -10,7 +10,7 @@ import (
 // Whatever the first host said, there is no second: a machine that is half set up
 // is nobody's.
 func TestConfiguredOnce(t *testing.T) {
-	b := &blank{channel: "stdio"}
+	b := &unconfigured{channel: "stdio"}
 	b.routes.HandleFunc("POST "+configurePath, control(maxConfiguration, b.configure))
 	post := func(path, body string) (int, string) {
 		w := httptest.NewRecorder()
@@ -36,7 +36,7 @@ func FuzzConfigure(f *testing.F) {
 		if len(body) > 64 {
 			body = body[:64]
 		}
-		if err := (&blank{channel: "stdio"}).configure(body); err == nil {
+		if err := (&unconfigured{channel: "stdio"}).configure(body); err == nil {
 			t.Errorf("%q configures a machine", body)
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"aether/sandbox"
 )
 
-// body is a sandbox: a container, with whose first process everything in it ends.
-type body struct {
+// workload is a sandbox: a container, with whose first process everything in it ends.
+type workload struct {
 	engine *engine
 	id     string // the container's
 	dir    string // what is written inside, and the pipes
@@ -35,7 +35,7 @@ const (
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *body) boot(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
+func (b *workload) boot(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
 	dialer, err := b.begin(ctx, id, config, layers, s)
 	if err == nil {
 		return dialer, nil
@@ -45,7 +45,7 @@ func (b *body) boot(ctx context.Context, id string, config *specs.Spec, layers [
 	return nil, errors.Join(err, b.Release(clean))
 }
 
-func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
+func (b *workload) begin(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func (b *body) begin(ctx context.Context, id string, config *specs.Spec, layers 
 	return dialer, b.pipes.said.Explain(err)
 }
 
-func (b *body) part(name string) string { return filepath.Join(b.dir, name) }
+func (b *workload) part(name string) string { return filepath.Join(b.dir, name) }
 
 // furnish makes the sandbox's directory.
-func (b *body) furnish() (err error) {
+func (b *workload) furnish() (err error) {
 	b.dir = filepath.Join(b.engine.boxes, b.id)
 	for _, dir := range []string{b.dir, b.part(upperName), b.part(workName), b.part(pipesName)} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -81,17 +81,17 @@ func (b *body) furnish() (err error) {
 	return err
 }
 
-// Kill implements guestagent.Body.
-func (b *body) Kill() error {
+// Kill implements guestagent.Workload.
+func (b *workload) Kill() error {
 	b.killed.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	return explain(b.engine.client.kill(ctx, b.id))
 }
 
-// Wait implements guestagent.Body. A sandbox outlives its daemon, until it is to end:
+// Wait implements guestagent.Workload. A sandbox outlives its daemon, until it is to end:
 // the shim and the pipes do not need it.
-func (b *body) Wait() sandbox.Exit {
+func (b *workload) Wait() sandbox.Exit {
 	for began := time.Now(); ; time.Sleep(again) {
 		answer, err := b.engine.client.task(context.Background(), "Wait", b.id)
 		switch {
@@ -108,7 +108,7 @@ func (b *body) Wait() sandbox.Exit {
 }
 
 // exit says why a container has ended.
-func (b *body) exit(code uint32) sandbox.Exit {
+func (b *workload) exit(code uint32) sandbox.Exit {
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	if stats, err := b.Stats(ctx); err == nil && stats.OOMKills != nil && *stats.OOMKills > 0 {
@@ -117,8 +117,8 @@ func (b *body) exit(code uint32) sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("the guest service ended (code %d): %s", code, b.pipes.said.String())}
 }
 
-// Release implements guestagent.Body. The files go last: what runs uses them.
-func (b *body) Release(ctx context.Context) error {
+// Release implements guestagent.Workload. The files go last: what runs uses them.
+func (b *workload) Release(ctx context.Context) error {
 	var err error
 	if b.pipes != nil {
 		err = b.pipes.Close()
@@ -129,14 +129,14 @@ func (b *body) Release(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// Pause implements daemon.Body.
-func (b *body) Pause(ctx context.Context) error {
+// Pause implements daemon.Workload.
+func (b *workload) Pause(ctx context.Context) error {
 	_, err := b.engine.client.task(ctx, "Pause", b.id)
 	return explain(err)
 }
 
-// Resume implements daemon.Body.
-func (b *body) Resume(ctx context.Context) error {
+// Resume implements daemon.Workload.
+func (b *workload) Resume(ctx context.Context) error {
 	_, err := b.engine.client.task(ctx, "Resume", b.id)
 	return explain(err)
 }

@@ -13,8 +13,8 @@ import (
 	"aether/sandbox"
 )
 
-// body is a sandbox: a container, with whose first process everything in it ends.
-type body struct {
+// workload is a sandbox: a container, with whose first process everything in it ends.
+type workload struct {
 	engine   *engine
 	name     string // the container's
 	limits   sandbox.Limits
@@ -24,14 +24,14 @@ type body struct {
 	end      context.CancelFunc
 }
 
-func newBody(e *engine, name string, limits sandbox.Limits) *body {
-	b := &body{engine: e, name: name, limits: limits}
+func newWorkload(e *engine, name string, limits sandbox.Limits) *workload {
+	b := &workload{engine: e, name: name, limits: limits}
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
 
 // boot starts a container and meets the guest service in it.
-func (b *body) boot(ctx context.Context, s guestagent.Settings) (err error) {
+func (b *workload) boot(ctx context.Context, s guestagent.Settings) (err error) {
 	api := b.engine.api
 	if err := api.finish(ctx, http.MethodPut, instancePath(b.name)+"/state", change{Action: "start"}); err != nil {
 		return b.lastWords(ctx, err)
@@ -58,7 +58,7 @@ const (
 )
 
 // meet tells the guest service its settings, as soon as it listens.
-func (b *body) meet(ctx context.Context, s guestagent.Settings) error {
+func (b *workload) meet(ctx context.Context, s guestagent.Settings) error {
 	for try := 1; ; try++ {
 		err := guestagent.Apply(ctx, b.way.Dial, s)
 		if !early(err) {
@@ -85,7 +85,7 @@ const (
 )
 
 // lastWords adds to a failure what the container's console and log have to say.
-func (b *body) lastWords(ctx context.Context, err error) error {
+func (b *workload) lastWords(ctx context.Context, err error) error {
 	var said []string
 	for _, file := range []string{"/console", "/logs/lxc.log"} {
 		text, failed := b.engine.api.read(ctx, instancePath(b.name)+file, maxLog)
@@ -106,7 +106,7 @@ func (b *body) lastWords(ctx context.Context, err error) error {
 }
 
 // discard removes a sandbox that did not come up.
-func (b *body) discard() (err error) {
+func (b *workload) discard() (err error) {
 	b.end()
 	if b.way != nil {
 		err = b.way.Close()
@@ -114,15 +114,15 @@ func (b *body) discard() (err error) {
 	return errors.Join(err, b.engine.api.discard(b.name))
 }
 
-// Kill implements guestagent.Body. Wait does the work, for it takes the daemon the
+// Kill implements guestagent.Workload. Wait does the work, for it takes the daemon the
 // better part of a second.
-func (b *body) Kill() error {
+func (b *workload) Kill() error {
 	b.end()
 	return nil
 }
 
-// Wait implements guestagent.Body. What it cannot stop, Release does, or tells.
-func (b *body) Wait() sandbox.Exit {
+// Wait implements guestagent.Workload. What it cannot stop, Release does, or tells.
+func (b *workload) Wait() sandbox.Exit {
 	exit := b.watch(b.life)
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
@@ -133,7 +133,7 @@ func (b *body) Wait() sandbox.Exit {
 // watch returns when the container has ended, or nobody can know any more, or its
 // life is over. Its containers outlive a daemon: as long as the service is there,
 // the daemon is not even asked.
-func (b *body) watch(life context.Context) sandbox.Exit {
+func (b *workload) watch(life context.Context) sandbox.Exit {
 	var away time.Time // since when the daemon is
 	for life.Err() == nil {
 		if b.listen(life) {
@@ -160,7 +160,7 @@ func (b *body) watch(life context.Context) sandbox.Exit {
 
 // listen returns when a connection to the service, on which nothing is said, has
 // ended. The service ends such connections after a while, and all with its end.
-func (b *body) listen(life context.Context) (connected bool) {
+func (b *workload) listen(life context.Context) (connected bool) {
 	conn, err := b.way.Dial(life)
 	if err != nil {
 		return false
@@ -176,19 +176,19 @@ func (b *body) listen(life context.Context) (connected bool) {
 }
 
 // crashed says why a container has ended that nobody asked to.
-func (b *body) crashed(ctx context.Context) sandbox.Exit {
+func (b *workload) crashed(ctx context.Context) sandbox.Exit {
 	err := b.lastWords(ctx, errors.New("the guest service ended"))
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: err.Error()}
 }
 
-// Release implements guestagent.Body.
-func (b *body) Release(ctx context.Context) error {
+// Release implements guestagent.Workload.
+func (b *workload) Release(ctx context.Context) error {
 	b.end()
 	return b.engine.api.remove(ctx, b.name)
 }
 
-// Stats implements guestagent.Body.
-func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
+// Stats implements guestagent.Workload.
+func (b *workload) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	now, err := b.engine.api.state(ctx, b.name)
 	if err != nil {
 		return stats, fmt.Errorf("incus: stats: %w", explain(err))
@@ -201,13 +201,13 @@ func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	return stats, nil
 }
 
-// Pause implements daemon.Body.
-func (b *body) Pause(ctx context.Context) error { return b.order(ctx, "freeze") }
+// Pause implements daemon.Workload.
+func (b *workload) Pause(ctx context.Context) error { return b.order(ctx, "freeze") }
 
-// Resume implements daemon.Body.
-func (b *body) Resume(ctx context.Context) error { return b.order(ctx, "unfreeze") }
+// Resume implements daemon.Workload.
+func (b *workload) Resume(ctx context.Context) error { return b.order(ctx, "unfreeze") }
 
 // order is carried out to its end, so that what is known of the state stays true.
-func (b *body) order(ctx context.Context, action string) error {
+func (b *workload) order(ctx context.Context, action string) error {
 	return explain(b.engine.api.finish(ctx, http.MethodPut, instancePath(b.name)+"/state", change{Action: action}))
 }

@@ -19,8 +19,8 @@ import (
 // bootTime bounds how long a sandbox may take whose caller set no bound.
 const bootTime = 30 * time.Second
 
-// body is a sandbox: the system's program, with which everything inside ends.
-type body struct {
+// workload is a sandbox: the system's program, with which everything inside ends.
+type workload struct {
 	engine  *engine
 	limits  sandbox.Limits
 	group   *cgroup.Group // nil where there are none
@@ -31,7 +31,7 @@ type body struct {
 
 // boot starts the program and meets the guest service in it. A failure leaves
 // nothing.
-func (b *body) boot(ctx context.Context, program launch.Program, config []byte, join join) (_ *channel.Dialer, err error) {
+func (b *workload) boot(ctx context.Context, program launch.Program, config []byte, join join) (_ *channel.Dialer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
 	if b.pipes, err = guestagent.NewPipes(); err != nil {
@@ -47,7 +47,7 @@ func (b *body) boot(ctx context.Context, program launch.Program, config []byte, 
 	return dialer, nil
 }
 
-func (b *body) launch(program launch.Program, config []byte) error {
+func (b *workload) launch(program launch.Program, config []byte) error {
 	file, err := launch.SealedFile(ConfigFile, config)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (b *body) launch(program launch.Program, config []byte) error {
 // join is how the guest service is met.
 type join func(context.Context, *guestagent.Pipes) (*channel.Dialer, error)
 
-func (b *body) meet(ctx context.Context, join join) (_ *channel.Dialer, err error) {
+func (b *workload) meet(ctx context.Context, join join) (_ *channel.Dialer, err error) {
 	// Another program has been executed, so this program's memory is out of the group.
 	if err := b.engine.groups.limit(b.group, b.limits); err != nil {
 		return nil, err
@@ -77,13 +77,13 @@ func (b *body) meet(ctx context.Context, join join) (_ *channel.Dialer, err erro
 }
 
 // discard ends what boot began.
-func (b *body) discard() error {
+func (b *workload) discard() error {
 	err := b.Kill()
 	b.Wait()
 	return errors.Join(err, b.closeFiles())
 }
 
-func (b *body) closeFiles() error {
+func (b *workload) closeFiles() error {
 	err := b.pipes.Close()
 	if b.root != nil {
 		err = errors.Join(err, b.root.Close())
@@ -91,9 +91,9 @@ func (b *body) closeFiles() error {
 	return err
 }
 
-// Kill implements guestagent.Body. The group goes first, because it also lets go on
+// Kill implements guestagent.Workload. The group goes first, because it also lets go on
 // what is paused.
-func (b *body) Kill() (err error) {
+func (b *workload) Kill() (err error) {
 	if b.group != nil {
 		err = b.group.Kill(context.Background())
 	}
@@ -103,8 +103,8 @@ func (b *body) Kill() (err error) {
 	return err
 }
 
-// Wait implements guestagent.Body.
-func (b *body) Wait() sandbox.Exit {
+// Wait implements guestagent.Workload.
+func (b *workload) Wait() sandbox.Exit {
 	status, err := b.monitor.Wait()
 	if b.group.OutOfMemory() {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
@@ -116,8 +116,8 @@ func (b *body) Wait() sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: detail}
 }
 
-// Release implements guestagent.Body.
-func (b *body) Release(ctx context.Context) error {
+// Release implements guestagent.Workload.
+func (b *workload) Release(ctx context.Context) error {
 	err := b.closeFiles()
 	if b.group != nil {
 		err = errors.Join(err, b.group.Remove(ctx))
@@ -125,8 +125,8 @@ func (b *body) Release(ctx context.Context) error {
 	return err
 }
 
-// Stats implements guestagent.Body.
-func (b *body) Stats(context.Context) (sandbox.Stats, error) {
+// Stats implements guestagent.Workload.
+func (b *workload) Stats(context.Context) (sandbox.Stats, error) {
 	stats, err := b.engine.groups.stats(b.group, b.limits)
 	if b.engine.system.Opaque {
 		stats.Processes, stats.ForksDenied = nil, nil // are the program's own

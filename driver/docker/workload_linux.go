@@ -14,8 +14,8 @@ import (
 	"aether/sandbox"
 )
 
-// body is a sandbox: a container, with whose first process everything in it ends.
-type body struct {
+// workload is a sandbox: a container, with whose first process everything in it ends.
+type workload struct {
 	engine   *engine
 	limits   sandbox.Limits
 	id       string // the container's
@@ -26,7 +26,7 @@ type body struct {
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *body) boot(ctx context.Context, what configuration, s guestagent.Settings) (_ *channel.Dialer, err error) {
+func (b *workload) boot(ctx context.Context, what configuration, s guestagent.Settings) (_ *channel.Dialer, err error) {
 	if b.id, err = b.engine.makeContainer(ctx, what); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (b *body) boot(ctx context.Context, what configuration, s guestagent.Settin
 	return dialer, nil
 }
 
-func (b *body) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dialer, err error) {
+func (b *workload) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dialer, err error) {
 	if b.stream, err = b.engine.attach(ctx, b.id); err != nil {
 		return nil, err
 	}
@@ -58,16 +58,16 @@ func (b *body) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dia
 }
 
 // path is what the daemon knows of the container.
-func (b *body) path(what string) string { return "/containers/" + b.id + what }
+func (b *workload) path(what string) string { return "/containers/" + b.id + what }
 
-func (b *body) inspect(ctx context.Context) (state, error) {
+func (b *workload) inspect(ctx context.Context) (state, error) {
 	var answer struct{ State state }
 	err := b.engine.api.get(ctx, b.path("/json"), nil, &answer)
 	return answer.State, err
 }
 
-// Kill implements guestagent.Body. The daemon lets a paused container go on to die.
-func (b *body) Kill() error {
+// Kill implements guestagent.Workload. The daemon lets a paused container go on to die.
+func (b *workload) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	err := b.engine.api.post(ctx, b.path("/kill"), url.Values{"signal": {"KILL"}})
@@ -77,9 +77,9 @@ func (b *body) Kill() error {
 	return explain(err)
 }
 
-// Wait implements guestagent.Body. Those who cannot reach their daemon any more cannot
+// Wait implements guestagent.Workload. Those who cannot reach their daemon any more cannot
 // know; one that stays away is the end of a sandbox that nobody can reach.
-func (b *body) Wait() sandbox.Exit {
+func (b *workload) Wait() sandbox.Exit {
 	for {
 		err := b.await()
 		if err == nil || gone(err) {
@@ -108,7 +108,7 @@ func (e *engine) back(ctx context.Context) error {
 // await returns when the container does not run any more, or cannot be waited for.
 // One whose streams were cut off is of no use to anybody and is ended: its daemon
 // may have been restarted under it.
-func (b *body) await() error {
+func (b *workload) await() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -129,7 +129,7 @@ func (b *body) await() error {
 }
 
 // exit says why a container has ended.
-func (b *body) exit() sandbox.Exit {
+func (b *workload) exit() sandbox.Exit {
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.KillTime)
 	defer cancel()
 	state, err := b.inspect(ctx)
@@ -142,13 +142,13 @@ func (b *body) exit() sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("the guest service ended (code %d): %s%s", state.ExitCode, state.Error, b.stream.said.String())}
 }
 
-// Release implements guestagent.Body.
-func (b *body) Release(ctx context.Context) error {
+// Release implements guestagent.Workload.
+func (b *workload) Release(ctx context.Context) error {
 	return errors.Join(b.stream.Close(), remove(ctx, b.engine.api, b.id))
 }
 
-// Stats implements guestagent.Body.
-func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
+// Stats implements guestagent.Workload.
+func (b *workload) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	var u usage
 	if err := b.engine.api.get(ctx, b.path("/stats"), url.Values{"stream": {"false"}, "one-shot": {"true"}}, &u); err != nil {
 		return stats, fmt.Errorf("docker: stats: %w", explain(err))
@@ -162,12 +162,12 @@ func (b *body) Stats(ctx context.Context) (stats sandbox.Stats, err error) {
 	return stats, nil
 }
 
-// Pause implements daemon.Body.
-func (b *body) Pause(ctx context.Context) error {
+// Pause implements daemon.Workload.
+func (b *workload) Pause(ctx context.Context) error {
 	return explain(b.engine.api.post(ctx, b.path("/pause"), nil))
 }
 
-// Resume implements daemon.Body.
-func (b *body) Resume(ctx context.Context) error {
+// Resume implements daemon.Workload.
+func (b *workload) Resume(ctx context.Context) error {
 	return explain(b.engine.api.post(ctx, b.path("/unpause"), nil))
 }
