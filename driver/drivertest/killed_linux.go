@@ -46,7 +46,7 @@ func (c Config) killed(t *testing.T) {
 	moments := rand.New(rand.NewPCG(seed, 0))
 	rounds, latest := soak.Count(max(c.few(10), 3), 200), c.within(300*time.Millisecond)
 	first := leaktest.FreeMarks(t, 600, 900, rounds)
-	mounts, held, alive := leaktest.Lines(t, "/proc/self/mountinfo"), c.held(t), 0
+	mounts, held, alive := leaktest.Mounts(t, t.TempDir()), c.held(t), 0
 	var all []victim
 	for n := range rounds {
 		v := victim{mark: strconv.Itoa(first + n), dir: t.TempDir(), after: time.Duration(moments.Int64N(int64(latest)))}
@@ -70,7 +70,7 @@ func (c Config) killed(t *testing.T) {
 		t.Errorf("killed programs leave %q", left)
 	}
 	c.wantReaped(t, all, held)
-	if grown := leaktest.NewIn(mounts, leaktest.Lines(t, "/proc/self/mountinfo")); len(grown) > 0 {
+	if grown := leaktest.NewIn(mounts, leaktest.Mounts(t, t.TempDir())); len(grown) > 0 {
 		t.Errorf("mounts are left: %q", grown)
 	}
 }

@@ -25,7 +25,7 @@ type Census struct {
 // Take counts. Which processes count is the caller's to say.
 func Take(t testing.TB, processes []Process, dir string) Census {
 	t.Helper()
-	return Census{Processes: Describe(processes), Mounts: Lines(t, "/proc/self/mountinfo"), Groups: Groups(t, dir),
+	return Census{Processes: Describe(processes), Mounts: Mounts(t, dir), Groups: Groups(t, dir),
 		Descriptors: descriptors(t), Files: Files(dir), Goroutines: runtime.NumGoroutine()}
 }
 
@@ -55,6 +55,16 @@ func More(name string, before, now []string) []string {
 // NewIn lists what was not there before.
 func NewIn(before, now []string) []string {
 	return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return slices.Contains(before, s) })
+}
+
+// Mounts are those that have to do with the temporary directories of the test that a
+// directory is one of: other programs of the host mount what they like meanwhile.
+func Mounts(t testing.TB, dir string) []string {
+	t.Helper()
+	for below := filepath.Clean(os.TempDir()); filepath.Dir(dir) != below && dir != "/"; {
+		dir = filepath.Dir(dir)
+	}
+	return slices.DeleteFunc(Lines(t, "/proc/self/mountinfo"), func(line string) bool { return !strings.Contains(line, dir) })
 }
 
 // Lines are those of a file.

@@ -58,3 +58,28 @@ func TestMarked(t *testing.T) {
 		t.Errorf("marks from %d", first)
 	}
 }
+
+// TestMounts: a mount of the test is seen, and those of others are not.
+func TestMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	dir := t.TempDir()
+	place := filepath.Join(dir, "place")
+	if err := os.Mkdir(place, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if before := Mounts(t, t.TempDir()); len(before) > 0 {
+		t.Errorf("before there are %q", before)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "none", place).CombinedOutput(); err != nil {
+		t.Skipf("this host lets nobody mount: %s", out)
+	}
+	found := Mounts(t, t.TempDir())
+	if out, err := exec.Command("umount", place).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if len(found) != 1 || !strings.Contains(found[0], place) {
+		t.Errorf("there are %q", found)
+	}
+}
