@@ -97,7 +97,7 @@ func TestEveryStepIsKnown(t *testing.T) {
 			t.Errorf("%q is no step", step)
 		}
 	}
-	if folders := testFolders(steps); len(folders) != 7 || len(testFolders([]string{stepFirst})) != 0 {
+	if folders := testFolders(steps); len(folders) != 8 || len(testFolders([]string{stepFirst})) != 0 {
 		t.Errorf("test binaries of %q", folders)
 	}
 }
