@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 
+	"aether/driver/guestagent"
 	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
@@ -45,7 +45,7 @@ func (i *Instance) Enter(ctx context.Context, files []*os.File, args ...string) 
 	if err != nil {
 		return err
 	}
-	said := &words{}
+	said := &guestagent.Said{}
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = append(files, spaces...), said, said
 	err = cmd.Run()
 	switch {
@@ -56,7 +56,7 @@ func (i *Instance) Enter(ctx context.Context, files []*os.File, args ...string) 
 	case i.Alive() != nil:
 		return i.Alive()
 	}
-	return fmt.Errorf("%s: %w: %s", i.body.engine.system.Program, err, strings.TrimSpace(string(*said)))
+	return fmt.Errorf("%s: %w: %s", i.body.engine.system.Program, err, said)
 }
 
 var kinds = []string{"user", "mnt", "pid"}
@@ -104,14 +104,4 @@ func (i *Instance) entering(ctx context.Context, files int, args []string) (*exe
 	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = lastWords
 	return cmd, nil
-}
-
-// words are the first of what a program says.
-type words []byte
-
-const maxWords = 2 << 10
-
-func (w *words) Write(b []byte) (int, error) {
-	*w = append(*w, b[:min(len(b), maxWords-len(*w))]...)
-	return len(b), nil
 }

@@ -7,11 +7,15 @@ import (
 	"syscall"
 	"time"
 
+	"aether/driver/guestagent"
 	"aether/internal/host/proctree"
 )
 
 // lastWords is how long what a program leaves behind may hold its output open.
 const lastWords = 100 * time.Millisecond
+
+// maxVersion bounds what is looked at of what a program says of its version.
+const maxVersion = 1 << 10
 
 // FirstLine runs a program that tells its version and gives the first line. With
 // the context it ends, and all that it has started.
@@ -21,6 +25,6 @@ func FirstLine(ctx context.Context, path string, args ...string) (string, error)
 	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = lastWords
 	text, err := cmd.Output()
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	line, _, _ := strings.Cut(guestagent.Printable(string(text[:min(len(text), maxVersion)])), "\n")
 	return line, err
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"aether/driver/daemon"
+	"aether/driver/guestagent"
 	"aether/internal/host/layerfs"
 )
 
@@ -16,7 +16,7 @@ import (
 type pipes struct {
 	dir            string
 	in, out, errIn *os.File
-	said           daemon.Said
+	said           guestagent.Said
 }
 
 // Names of the pipes.

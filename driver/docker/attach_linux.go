@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"aether/driver/daemon"
+	"aether/driver/guestagent"
 )
 
 // attach joins the standard streams of a container that is not started yet.
@@ -46,7 +46,7 @@ type stream struct {
 	conn io.WriteCloser
 	from io.Reader
 	left uint32 // of the frame that is being read
-	said daemon.Said
+	said guestagent.Said
 }
 
 // Read gives standard output.

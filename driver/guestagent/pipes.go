@@ -1,17 +1,13 @@
 package guestagent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"aether/guest/channel"
-	"aether/sandbox"
 )
 
 // Pipes are the standard descriptors of a program on the host that becomes, or
@@ -20,12 +16,13 @@ import (
 type Pipes struct {
 	child [3]*os.File
 	own   [3]*os.File
-	said  errorText
+	said  Said
+	ended chan struct{} // closed when nothing more will be said
 }
 
 // NewPipes makes them; Close gives them back, also after Join.
 func NewPipes() (p *Pipes, err error) {
-	p = &Pipes{said: errorText{ended: make(chan struct{})}}
+	p = &Pipes{ended: make(chan struct{})}
 	for i := range p.child {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -44,8 +41,13 @@ func (p *Pipes) Child() []*os.File { return p.child[:] }
 
 // Started lets go of what the program has now, so that its end is noticed.
 func (p *Pipes) Started() error {
-	go p.said.copy(p.own[2])
+	go p.listen()
 	return closeAll(p.child[:])
+}
+
+func (p *Pipes) listen() {
+	_, _ = io.Copy(&p.said, p.own[2]) // it ends with the program, or with Close
+	close(p.ended)
 }
 
 // lastWords is how long a program that failed may take to say why.
@@ -69,13 +71,10 @@ func (p *Pipes) explain(err error) error {
 		return nil
 	}
 	select {
-	case <-p.said.ended:
+	case <-p.ended:
 	case <-time.After(lastWords):
 	}
-	if said := p.Said(); said != "" {
-		return &sandbox.Error{Class: sandbox.ClassOf(err), Op: "guest service", Reason: said, Err: err}
-	}
-	return err
+	return p.said.Explain(err)
 }
 
 // link is the channel's part of the pipes.
@@ -102,36 +101,4 @@ func closeAll(files []*os.File) (err error) {
 		}
 	}
 	return err
-}
-
-// keptErrors bounds what is kept of a program's standard error.
-const keptErrors = 4 << 10
-
-// errorText keeps the end of what a program says.
-type errorText struct {
-	ended chan struct{} // closed when nothing more will be said
-
-	mu   sync.Mutex
-	text []byte
-}
-
-func (e *errorText) copy(from io.Reader) {
-	_, _ = io.Copy(e, from)
-	close(e.ended)
-}
-
-func (e *errorText) Write(b []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.text = append(e.text, b...)
-	if len(e.text) > keptErrors {
-		e.text = bytes.Clone(e.text[len(e.text)-keptErrors:])
-	}
-	return len(b), nil
-}
-
-func (e *errorText) String() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(e.text), "?"))
 }

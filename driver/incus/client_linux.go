@@ -9,13 +9,11 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"aether/driver/daemon"
+	"aether/driver/guestagent"
 )
 
 const (
@@ -51,22 +49,12 @@ type refusal struct {
 func (r *refusal) Error() string { return "the daemon says: " + r.text }
 
 func refused(code int, text string) error {
-	text = plain(text[:min(len(text), maxWords)])
+	// A sandbox, of which it may speak, is not to lead a terminal astray.
+	text = guestagent.Printable(text[:min(len(text), maxWords)])
 	if text == "" {
 		text = fmt.Sprintf("code %d", code)
 	}
 	return &refusal{code, text}
-}
-
-// plain leaves no text with which a sandbox, of which it may speak, could lead a
-// terminal astray.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError {
-			return r
-		}
-		return '?'
-	}, text)
 }
 
 // nonsense is an answer that no daemon of Incus gives.
@@ -157,7 +145,7 @@ func (c *client) read(ctx context.Context, path string, most int64) (string, err
 	if err == nil && response.StatusCode != http.StatusOK {
 		return "", refused(response.StatusCode, "")
 	}
-	return plain(string(text)), err
+	return guestagent.Printable(string(text)), err
 }
 
 // operation is a task of the daemon.

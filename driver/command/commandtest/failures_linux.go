@@ -36,12 +36,13 @@ func ProbeSaysWhatIsMissing(t *testing.T, make Maker, program string) {
 	}
 }
 
-// ServiceThatDoesNotAnswer has other programs run in place of the service.
+// ServiceThatDoesNotAnswer has other programs run in place of the service. What they
+// say reaches the caller without what a terminal would obey.
 func ServiceThatDoesNotAnswer(t *testing.T, make Maker) {
 	for script, want := range map[string]sandbox.Class{
-		"echo it is broken >&2; exit 3": sandbox.Unavailable,
-		"exec sleep 1000":               sandbox.Timeout,
-		"exec yes":                      sandbox.Timeout,
+		`printf '\033[31mit is \007broken\033[0m\n' >&2; exit 3`: sandbox.Unavailable,
+		"exec sleep 1000": sandbox.Timeout,
+		"exec yes":        sandbox.Timeout,
 	} {
 		t.Run(script, func(t *testing.T) { wantNoAnswer(t, make, script, want) })
 	}
@@ -63,6 +64,9 @@ func wantNoAnswer(t *testing.T, make Maker, script string, want sandbox.Class) {
 	_, err := driver.Create(ctx, sandbox.Spec{})
 	if sandbox.ClassOf(err) != want || want == sandbox.Unavailable && !strings.Contains(err.Error(), "it is broken") {
 		t.Errorf("%v, want %v", err, want)
+	}
+	if strings.ContainsAny(fmt.Sprint(err), "\x1b\x07") {
+		t.Errorf("%q is not to be printed", err)
 	}
 	if err := driver.(sandbox.Closer).Close(t.Context()); err != nil {
 		t.Error(err)
