@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/command"
 	"aether/driver/guestagent"
 	"aether/driver/guestagent/guestagenttest"
 	"aether/guest"
@@ -93,14 +94,14 @@ type running struct {
 	client *guest.Client
 }
 
-func start(t *testing.T, attr *syscall.SysProcAttr) *running {
+func start(t *testing.T, attr *syscall.SysProcAttr, args ...string) *running {
 	t.Helper()
 	pipes, err := guestagent.NewPipes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	child := pipes.Child()
-	cmd := exec.Command(program())
+	cmd := exec.Command(program(), args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = child[0], child[1], child[2], attr
 	if err := cmd.Start(); err != nil {
 		t.Skipf("this host cannot start it so: %v", err)
@@ -231,6 +232,37 @@ func TestIsHidden(t *testing.T) {
 	}
 	r := start(t, alone())
 	r.sh(t, "! cat /proc/"+strconv.Itoa(r.Process.Pid)+"/environ")
+}
+
+// TestFiltersItself: on every thread that it has, and on what it starts.
+func TestFiltersItself(t *testing.T) {
+	args, err := command.FilteringArgs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, nil, args[1:]...)
+	statuses, err := filepath.Glob("/proc/" + strconv.Itoa(r.Process.Pid) + "/task/*/status")
+	if err != nil || len(statuses) < 2 {
+		t.Fatalf("%q, %v", statuses, err)
+	}
+	for _, name := range statuses {
+		status, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(status), "\nSeccomp:\t2\n") || !strings.Contains(string(status), "\nNoNewPrivs:\t1\n") {
+			t.Errorf("%s: %v\n%s", name, err, status)
+		}
+	}
+	if got := r.sh(t, "grep Seccomp: /proc/self/status"); got != "Seccomp:\t2" {
+		t.Errorf("a command: %s", got)
+	}
+}
+
+// TestFilterThatIsNone: nothing is served without the filter that was asked for.
+func TestFilterThatIsNone(t *testing.T) {
+	for _, text := range []string{"", "AAAA", "AAAAAAAAAAA=", "no base64"} {
+		if out, err := exec.Command(program(), "-filter", text).CombinedOutput(); err == nil {
+			t.Errorf("%q: it served: %s", text, out)
+		}
+	}
 }
 
 func TestServesAUnixSocket(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -41,6 +42,10 @@ func parse(args []string, stderr io.Writer) (config pid1.Config, err error) {
 	flags.StringVar(&config.User, "user", "", "who runs commands that name nobody (root)")
 	flags.StringVar(&config.WorkDir, "workdir", "", "where commands start that name no directory (the user's home)")
 	flags.Int64Var(&config.GuardedMemory, "guarded-memory", 0, "how many `bytes` all commands may use, where the kernel kills nobody for it")
+	flags.Func("filter", "a system call filter in `base64`, as the kernel reads it, for this process and all that it starts", func(text string) (err error) {
+		config.Filter, err = base64.StdEncoding.DecodeString(text)
+		return err
+	})
 	flags.Func("config", "a `file` with the configuration as JSON; flags after it win", func(name string) error {
 		text, err := os.ReadFile(name)
 		if err != nil {

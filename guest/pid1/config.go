@@ -32,6 +32,10 @@ type Config struct {
 	// GuardedMemory, if set, is how many bytes all commands together may use, in a
 	// container whose kernel counts them and kills nobody.
 	GuardedMemory int64 `json:"guarded_memory,omitempty"`
+	// Filter, if set, is a system call filter, as the kernel reads it, that this
+	// process puts on itself and so on all commands, in a container whose runtime
+	// cannot.
+	Filter []byte `json:"filter,omitempty"`
 
 	// Machine is set for the init of a machine.
 	Machine *Machine `json:"machine,omitempty"`

@@ -121,6 +121,11 @@ func Run(c Config) error {
 	if c.Machine != nil {
 		return sandbox.Invalidf("machine", "this process is no machine's init")
 	}
+	if c.Filter != nil {
+		if err := guestinit.Filter(c.Filter); err != nil {
+			return err
+		}
+	}
 	return c.run("")
 }
 
