@@ -88,7 +88,8 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	if b.group, attach, err = e.groups.make(b.limits); err != nil {
 		return nil, err
 	}
-	dialer, err := b.run(ctx, spec, launch.Program{Group: attach, Tree: tree}, e.settings(spec, root), from)
+	program := launch.Program{Group: attach, Tree: tree, OwnNetwork: e.system.OwnNetwork && spec.Network.Mode == sandbox.NoNetwork}
+	dialer, err := b.run(ctx, spec, program, e.settings(spec, root), from)
 	if err != nil {
 		return nil, errors.Join(err, remove(b.group))
 	}

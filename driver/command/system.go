@@ -37,6 +37,9 @@ type System struct {
 	// Group, if set, is what the cgroup around the program has to hold, where that
 	// differs from what the sandbox may have.
 	Group func(sandbox.Limits) sandbox.Limits
+	// OwnNetwork has the program of a sandbox without a network started in a network
+	// namespace of its own, whose loopback is up, for programs that would leave it down.
+	OwnNetwork bool
 	// MinMemory is the least limit on memory with which the program and the guest
 	// service can work.
 	MinMemory int64

@@ -1,7 +1,11 @@
 package oci_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"aether/driver/command/commandtest"
@@ -18,15 +22,34 @@ func newDriver(dir string) sandbox.Driver {
 	return oci.New(oci.Options{Runtime: oci.Runtime(os.Getenv(runtimeVariable)), RunDir: dir, Images: commandtest.Images})
 }
 
-func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }
+func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, prepare)) }
+
+// prepare takes what `make youki` made to where an ordinary user reaches it too, and
+// into PATH.
+func prepare(dir string) error {
+	built, err := os.ReadFile("../../bin/youki")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it may be in PATH
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "youki"), built, 0o755); err != nil {
+		return err
+	}
+	return os.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
 
 // forEach runs a test for each runtime that is installed.
 func forEach(t *testing.T, test func(*testing.T)) {
 	for _, r := range []oci.Runtime{oci.Runc, oci.Crun, oci.Youki} {
 		t.Run(string(r), func(t *testing.T) {
 			t.Setenv(runtimeVariable, string(r))
-			report := newDriver(t.TempDir()).Probe(t.Context())
-			if report.Version == "" || r == oci.Runc && os.Geteuid() != 0 {
+			if _, err := exec.LookPath(string(r)); err != nil {
+				t.Skip(err)
+			}
+			if r != oci.Crun && os.Geteuid() != 0 {
+				report := newDriver(t.TempDir()).Probe(t.Context())
 				t.Skipf("%s (%s)", report.Reason, report.Remedy)
 			}
 			test(t)

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"aether/driver/command"
 	"aether/sandbox"
@@ -15,7 +18,7 @@ import (
 var install = map[Runtime]string{
 	Runc:  "install the package runc",
 	Crun:  "install the package crun",
-	Youki: "install a release of youki (github.com/youki-dev/youki)",
+	Youki: "install a release of youki (github.com/youki-dev/youki), or build it with `make youki`",
 }
 
 // minMemory is what each runtime needs beside the guest service. The runtime
@@ -24,10 +27,10 @@ var minMemory = map[Runtime]int64{Runc: 48 << 20, Crun: 24 << 20, Youki: 24 << 2
 
 func system(r Runtime) command.System {
 	s := command.System{
-		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r],
+		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r], OwnNetwork: r == Youki,
 		Version: func(ctx context.Context, path string) (string, error) {
 			line, err := command.FirstLine(ctx, path, "--version")
-			return strings.TrimPrefix(line, string(r)+" version "), err
+			return strings.TrimLeft(strings.TrimPrefix(line, string(r)+" version"), ": "), err
 		},
 		Command: r.command,
 	}
@@ -37,10 +40,10 @@ func system(r Runtime) command.System {
 			return &sandbox.Error{Class: sandbox.Invalid, Field: "runtime", Reason: fmt.Sprintf("%.40q is not a runtime that can be driven", string(r)),
 				Remedy: "use runc, crun or youki"}
 		}
-	case r == Runc:
-		// It asks for the sandbox's root among the ids. The guest service would be
+	case r != Crun:
+		// They ask for the sandbox's root among the ids. The guest service would be
 		// that root, and have none of its rights.
-		s.Needs = command.NeedsRoot("runc needs more ids inside than the one that an ordinary user has", "run as root, or use crun")
+		s.Needs = command.NeedsRoot(string(r)+" needs more ids inside than the one that an ordinary user has", "run as root, or use crun")
 	}
 	return s
 }
@@ -48,19 +51,47 @@ func system(r Runtime) command.System {
 // hideGroups covers the cgroups of the host, which a runtime in a user namespace
 // cannot change: crun gives up where it finds both versions of them, and youki
 // where it can make no group of its own. The sandbox has its cgroup already.
-const hideGroups = "mount -t tmpfs -o size=1m none /sys/fs/cgroup"
+const hideGroups = "mount -t tmpfs -o size=1m none /sys/fs/cgroup\n"
+
+// feignGroups lets youki move its process into a group of each hierarchy of version
+// 1: it finds them among the mounts, covered or not, and gives up where it cannot.
+// What it writes goes nowhere.
+const feignGroups = `while read -r _ _ _ _ at _; do
+case $at in /sys/fs/cgroup/*) mkdir -p "$at"; ln -sf /dev/null "$at/cgroup.procs";; esac
+done </proc/self/mountinfo
+`
+
+// feignedGroup is the one that youki is to use: the top of each hierarchy.
+const feignedGroup = "/"
 
 func (r Runtime) command(s command.Stage, spec sandbox.Spec) (command.Command, error) {
-	text, err := json.Marshal(config(s, spec))
-	args := []string{s.Program, "--root", filepath.Join(s.Dir, "state")}
-	if r == Crun {
-		args = append(args, "--cgroup-manager=disabled")
+	c := command.Command{Args: []string{s.Program, "--root", filepath.Join(s.Dir, "state")}}
+	bundle := config(s, spec)
+	switch r {
+	case Crun:
+		c.Args, c.Prepare = append(c.Args, "--cgroup-manager=disabled"), hideGroups
+	case Youki:
+		c.Prepare = hideGroups + feignGroups
+		if err := suitYouki(bundle); err != nil {
+			return c, err
+		}
 	}
 	// A keyring for each sandbox would use up the quota of their one user.
-	args = append(args, "run", "--no-new-keyring", "--bundle", s.Dir, spec.ID)
-	c := command.Command{Args: args, Config: text}
-	if r != Runc {
-		c.Prepare = hideGroups
-	}
+	c.Args = append(c.Args, "run", "--no-new-keyring", "--bundle", s.Dir, spec.ID)
+	var err error
+	c.Config, err = json.Marshal(bundle)
 	return c, err
+}
+
+// suitYouki changes a bundle to one that youki reads as it is meant. Youki takes the
+// mask and the value of a filter's condition for each other, and knows no filters at
+// all unless it was built with them, so that the guest service puts ours on itself.
+// The loopback of a network namespace that it made would stay down.
+func suitYouki(bundle *specs.Spec) (err error) {
+	bundle.Linux.Namespaces = slices.DeleteFunc(bundle.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
+	bundle.Linux.CgroupsPath = feignedGroup
+	bundle.Linux.Seccomp = nil
+	bundle.Process.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"} // wanted also for a program that is named by its path
+	bundle.Process.Args, err = command.FilteringArgs()
+	return err
 }

@@ -1,17 +1,23 @@
 package oci_test
 
 import (
+	"os"
 	"slices"
 	"testing"
 
 	"aether/driver/command/commandtest"
+	"aether/driver/oci"
 	"aether/sandbox"
 )
 
 func TestBoxFilter(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		instance := commandtest.Create(t, newDriver(t.TempDir()), sandbox.Spec{})
-		commandtest.Filter(t, instance, slices.Concat(commandtest.Refused, commandtest.InPart))
+		inPart := commandtest.InPart
+		if os.Getenv(runtimeVariable) == string(oci.Youki) {
+			inPart = commandtest.InPartCompiled()
+		}
+		commandtest.Filter(t, instance, slices.Concat(commandtest.Refused, inPart))
 	})
 }
 

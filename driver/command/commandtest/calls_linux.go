@@ -1,6 +1,7 @@
 package commandtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,22 @@ var InPart = []Call{
 	{"135 0xffffffff", "0", "the personality"},
 	{"135 0x0400000", noCall, "another personality"},
 	{"9999", noCall, "a call that nobody knows"},
+}
+
+// InPartCompiled are InPart under the filter as internal/host/seccomp compiles it: it
+// tells the refusals apart that filters of names cannot.
+func InPartCompiled() []Call {
+	const noFamily = "97"
+	calls := slices.Clone(InPart)
+	for i, c := range calls {
+		switch number, _, _ := strings.Cut(c.Args, " "); {
+		case c.Want == noCall && number == "41":
+			calls[i].Want = noFamily
+		case c.Want == noCall && slices.Contains([]string{"16", "56", "135"}, number):
+			calls[i].Want = noPermission
+		}
+	}
+	return calls
 }
 
 // caller makes the calls on its standard input and prints the errno of each.

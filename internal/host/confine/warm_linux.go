@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -146,7 +145,8 @@ func (s script) boot(c *Cell, mounts []openMount) words {
 	s.initFiles(h)
 	s.keepMounts(mounts)
 	if !c.config.HostNetwork {
-		s.loopbackUp() // while the maps are being written
+		s.part(partNetwork)
+		s.LoopbackUp() // while the maps are being written
 	}
 	if h.Identity.Single {
 		s.mapSelf(h.Identity)
@@ -207,14 +207,4 @@ func (s script) join(group cgroup.Attach) {
 	for _, fd := range group.Files {
 		s.Call(unix.SYS_WRITE, uintptr(fd), s.String("0"), 1)
 	}
-}
-
-func (s script) loopbackUp() {
-	s.part(partNetwork)
-	const interfaceSize = 40
-	request, mem := s.Bytes(interfaceSize)
-	copy(mem, "lo")
-	binary.LittleEndian.PutUint16(mem[16:], unix.IFF_UP)
-	socket := s.Call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	socket.Into(s.Call(unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, request), 0)
 }

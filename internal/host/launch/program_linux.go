@@ -25,6 +25,9 @@ type Program struct {
 	// it comes, is the end of everything that it started, and Wait of the Process
 	// waits for all of it.
 	Tree *Tree
+	// OwnNetwork gives a program with a Tree a network namespace of its own, in which
+	// there is a loopback and nothing else.
+	OwnNetwork bool
 }
 
 // aboveFiles is where descriptors are kept until they get their numbers.
@@ -65,10 +68,13 @@ func (h *Host) run(s script, p Program, opened *openTree) (*spawn.Process, error
 		s.Call(unix.SYS_WRITE, uintptr(fd), s.String("0"), 1)
 	}
 	if p.Tree != nil {
-		flags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
+		flags = p.namespaces()
 		mapped = s.Word()
 		s.Wait(mapped, mapTime)
 		s.becomeRoot(h.Single)
+		if p.OwnNetwork {
+			s.LoopbackUp()
+		}
 		s.tree(h.dir, p.Tree, opened)
 	}
 	s.finish(p)
@@ -87,6 +93,14 @@ func (h *Host) run(s script, p Program, opened *openTree) (*spawn.Process, error
 	}
 	process, err := started.Await()
 	return process, errors.Join(err, started.Done())
+}
+
+func (p Program) namespaces() uint64 {
+	flags := uint64(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID)
+	if p.OwnNetwork {
+		flags |= unix.CLONE_NEWNET
+	}
+	return flags
 }
 
 // abandon ends a child that got no ids.
