@@ -32,13 +32,14 @@ type room struct {
 
 var rooms = []room{
 	{"sandbox", nil, "the vocabulary would drag an implementation into everything that speaks it"},
-	{"internal/host", []string{"sandbox"}, "system calls know nothing of images, drivers or users"},
+	{"internal/bytestring", nil, "it is about strings alone"},
+	{"internal/host", []string{"internal/bytestring", "sandbox"}, "system calls know nothing of images, drivers or users"},
 	{"internal/soak", nil, "tests of every room use it"},
 	{"internal/unprivtest", nil, "tests of every room use it"},
 	{"internal/examplestest", nil, "it uses the examples as their readers do, by the go command"},
 	{"internal/testroot", []string{"sandbox"}, "it copies from the host and asks nobody"},
 	{"guest", []string{"internal/host", "sandbox"}, "the guest service also runs inside machines, where no driver or image store is"},
-	{"image", []string{"internal/host", "sandbox"}, "where files come from does not depend on what runs them"},
+	{"image", []string{"internal/bytestring", "internal/host", "sandbox"}, "where files come from does not depend on what runs them"},
 	{"driver", []string{"guest", "image", "internal/host", "sandbox"}, "a driver that knew the engine, the front doors or another driver could not be replaced"},
 	{"engine", []string{"interpreter", "guest", "sandbox"}, "templates, pools and the fork tree work on any driver and know none by name"},
 	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},

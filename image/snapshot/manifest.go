@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"aether/internal/bytestring"
 	"aether/sandbox"
 )
 
@@ -21,6 +22,9 @@ const (
 	kindSocket   = "socket"
 	kindWhiteout = "whiteout"
 )
+
+// text is a name or value of any bytes.
+type text = bytestring.String
 
 // entry is one thing that a sandbox wrote.
 type entry struct {

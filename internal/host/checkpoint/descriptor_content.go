@@ -1,6 +1,13 @@
 package checkpoint
 
-import "os"
+import (
+	"os"
+
+	"aether/internal/bytestring"
+)
+
+// text is a name of any bytes.
+type text = bytestring.String
 
 // Content is a copy of a file that no path leads to: memory (memfd_create, or
 // shared without a name) or a file that was removed while it was open.
