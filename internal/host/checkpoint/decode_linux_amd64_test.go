@@ -141,6 +141,8 @@ func TestDecodeRefusesOtherFiles(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(imageOf(f, someProcess()))
 	f.Add([]byte(`{"processes":[{"parent":-1,"state":{"nspid":2,"threads":[{"nspid":2}]}}]}`))
+	content := contentFile(f, 4096).Name()
+	open := func(string) (*os.File, error) { return os.Open(content) }
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var image Image
 		if json.Unmarshal(data, &image) != nil {
@@ -148,7 +150,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		c := &Checkpoint{Shared: NewSharedObjects()}
 		defer c.Close()
-		if err := image.decodeProcesses(c, contents(t, 4096), ids); err != nil {
+		if err := image.decodeProcesses(c, open, ids); err != nil {
 			if sandbox.ClassOf(err) != sandbox.Invalid {
 				t.Errorf("%v", err)
 			}
