@@ -61,9 +61,9 @@ runsc-shim:
 	$(RUNSC) -o ../../bin/containerd-shim-runsc-v1 $(GVISOR)/shim
 
 # kvm-lab runs a driver's tests inside a machine that has KVM, where the host has
-# none: make kvm-lab DRIVER=qemu-kvm [BINARY=path]
+# none: make kvm-lab DRIVER=firecracker BINARY=path [JAILER=path]
 kvm-lab:
-	$(GO) run ./cmd/kvmtest -driver $(DRIVER) $(if $(BINARY),-binary $(BINARY))
+	$(GO) run ./cmd/kvmtest -driver $(DRIVER) $(if $(BINARY),-binary $(BINARY)) $(if $(JAILER),-jailer $(JAILER))
 
 # host-lab boots stock machines of Debian, emulated where there is no KVM, and runs
 # the programs and their tests there: make host-lab [HOST=debian-12] [SHORT=1]

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"aether/image"
 	"aether/image/disk"
@@ -28,6 +26,7 @@ const (
 	imageDir    = labDir + "/image"
 	configFile  = "/lab.json"
 	binaryDir   = "/usr/local/bin"
+	jailerName  = "jailer"
 )
 
 // labModules are what the lab's kernel needs for its disk, and for machines.
@@ -43,10 +42,10 @@ type config struct {
 // lab is everything that the outer machine boots from.
 type lab struct {
 	options
-	dir       string // of what is only for this run
-	kernel    kernel.Kernel
-	disk      *os.File
-	initramfs string
+	dir    string // of what is only for this run
+	kernel kernel.Kernel
+	disk   *os.File
+	guest  *initramfs.Guest
 }
 
 func (l *lab) close() {
@@ -134,8 +133,8 @@ func (l *lab) makeDisk(ctx context.Context) error {
 	if err := testroot.Make(small, testroot.Shell, nil); err != nil {
 		return err
 	}
-	for _, program := range l.binaries() {
-		if err := copyProgram(program, filepath.Join(l.root(), binaryDir, filepath.Base(program))); err != nil {
+	for name, program := range l.binaries() {
+		if err := copyProgram(program, filepath.Join(l.root(), binaryDir, name)); err != nil {
 			return err
 		}
 	}
@@ -151,19 +150,17 @@ func (l *lab) makeDisk(ctx context.Context) error {
 	return err
 }
 
-// binaries are the program that was handed in, and what its release has beside it.
-func (l *lab) binaries() []string {
-	if l.binary == "" {
-		return nil
+// binaries are the programs that were handed in, by their names in the lab. The
+// driver looks for the jailer by that name, beside the monitor.
+func (l *lab) binaries() map[string]string {
+	programs := make(map[string]string)
+	if l.binary != "" {
+		programs[filepath.Base(l.binary)] = l.binary
 	}
-	list := []string{l.binary}
-	if name := companion[l.driver]; name != "" {
-		beside := filepath.Join(filepath.Dir(l.binary), strings.Replace(filepath.Base(l.binary), l.driver, name, 1))
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && beside != l.binary {
-			list = append(list, beside)
-		}
+	if l.jailer != "" {
+		programs[jailerName] = l.jailer
 	}
-	return list
+	return programs
 }
 
 func copyProgram(from, to string) error {
@@ -177,38 +174,7 @@ func copyProgram(from, to string) error {
 	return os.WriteFile(to, content, 0o755)
 }
 
-func (l *lab) makeInitramfs(ctx context.Context) error {
-	guest, err := initramfs.Build(ctx, l.kernel, filepath.Join(l.dir, "init"), labModules)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(l.config(guest.Modules))
-	if err != nil {
-		return err
-	}
-	own, err := initramfs.Config(configFile, text)
-	if err != nil {
-		return err
-	}
-	l.initramfs = filepath.Join(l.dir, "initramfs")
-	return os.WriteFile(l.initramfs, append(guest.Archive, own...), 0o600)
-}
-
-func (l *lab) config(modules []string) config {
-	// One test at a time: machines in an emulated machine are slow enough alone.
-	c := config{Modules: modules, Command: []string{testProgram, "-test.v", "-test.parallel", "1", "-test.timeout", l.limit.String()}}
-	if l.tests != "" {
-		c.Command = append(c.Command, "-test.run", l.tests)
-	}
-	c.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp",
-		"AETHER_GUEST=" + guestPath,
-		"AETHER_KERNEL=" + kernelRoot + "/boot/" + filepath.Base(l.kernel.Image),
-		"AETHER_TEST_IMAGE=" + imageDir,
-		"AETHER_TEST_PACE=40",
-	}
-	if l.binary != "" {
-		c.Env = append(c.Env, "AETHER_TEST_BINARY="+filepath.Join(binaryDir, filepath.Base(l.binary)))
-	}
-	return c
+func (l *lab) makeInitramfs(ctx context.Context) (err error) {
+	l.guest, err = initramfs.Build(ctx, l.kernel, filepath.Join(l.dir, "init"), labModules)
+	return err
 }

@@ -5,5 +5,5 @@
 // the product depends on it.
 //
 //	go run ./cmd/kvmtest -driver qemu-kvm
-//	go run ./cmd/kvmtest -driver firecracker -binary /path/to/firecracker
+//	go run ./cmd/kvmtest -driver firecracker -binary /path/to/firecracker -jailer /path/to/jailer
 package main

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"aether/image/initramfs"
 	"aether/sandbox"
 )
 
@@ -24,6 +26,10 @@ func TestParse(t *testing.T) {
 		{"", ""},
 		{"-driver firecracker -binary " + file, ""},
 		{"-driver virtualbox", "driver"},
+		{"-driver firecracker -binary " + file + " -jailer " + file, ""},
+		{"-driver cloud-hypervisor -binary " + file + " -jailer " + file, "jailer"},
+		{"-driver firecracker -jailer " + file, "jailer"},
+		{"-driver firecracker -binary " + file + " -jailer /nowhere/at/all", "jailer"},
 		{"-binary /nowhere/at/all", "binary"},
 		{"-binary " + t.TempDir(), "binary"},
 		{"-memory 100", "memory"},
@@ -39,23 +45,54 @@ func TestParse(t *testing.T) {
 }
 
 func TestFollow(t *testing.T) {
-	for console, want := range map[string]struct {
-		code  int
-		found bool
-	}{
-		"boot\r\nPASS\r\n" + verdict + "0\r\n": {0, true},
-		verdict + "2\n":                        {2, true},
-		verdict + "many\n":                     {0, false},
-		"Kernel panic\n":                       {0, false},
-		"":                                     {0, false},
+	for console, want := range map[string]result{
+		"boot\r\nPASS\r\n" + verdict + "0\r\n": {found: true},
+		verdict + "2\n":                        {code: 2, found: true},
+		verdict + "many\n":                     {},
+		"Kernel panic\n":                       {},
+		"":                                     {},
+		"--- PASS: TestA (1s)\r\n    --- PASS: TestA/b (0s)\n    --- FAIL: TestA/c (0s)\n--- SKIP: TestB (0s)\n": {
+			passed: 2, failed: 1, skipped: 1},
+		"--- SKIP: " + suiteName + " (1s)\n    --- SKIP: " + suiteName + "/a (1s)\n": {skipped: 2, suiteSkipped: true},
+		"    --- SKIP: " + suiteName + "/a (1s)\n":                                   {skipped: 1},
 	} {
 		var out bytes.Buffer
-		if code, found := follow(strings.NewReader(console), &out); code != want.code || found != want.found {
-			t.Errorf("%q: %d, %v", console, code, found)
+		if got := follow(strings.NewReader(console), &out); got != want {
+			t.Errorf("%q: %+v", console, got)
 		}
 		if shown := strings.ReplaceAll(console, "\r", ""); out.String() != shown {
 			t.Errorf("shown %q, want %q", out.String(), shown)
 		}
+	}
+}
+
+// TestPartsAreGroupsOfTheSuite: a boot for a group that is not there would run
+// nothing, and pass.
+func TestPartsAreGroupsOfTheSuite(t *testing.T) {
+	text, err := os.ReadFile("../../driver/drivertest/run.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := make(map[string]int)
+	for _, names := range heavy {
+		for name := range strings.SplitSeq(names, "|") {
+			named[name]++
+			if !strings.Contains(string(text), `t.Run("`+name+`"`) && !strings.Contains(string(text), `{"`+name+`", `) {
+				t.Errorf("%s is no group of the suite", name)
+			}
+		}
+	}
+	for name, count := range named {
+		if count > 1 {
+			t.Errorf("%s is run %d times", name, count)
+		}
+	}
+	rest := options{}.parts()[0]
+	if pattern := rest.args[1]; rest.args[0] != "-test.skip" || pattern != "^TestConformance$/^("+strings.Join(heavy, "|")+")$" {
+		t.Errorf("the first part leaves out %q", rest.args)
+	}
+	if only := (options{tests: "TestX"}).parts(); len(only) != 1 || !slices.Equal(only[0].args, []string{"-test.run", "TestX"}) {
+		t.Errorf("%+v", only)
 	}
 }
 
@@ -73,31 +110,30 @@ func TestPackagesAreNamesOfFolders(t *testing.T) {
 	}
 }
 
-// What a release has beside a program goes to the lab with it.
+// What is handed in is in the lab, and the tests know of it.
 func TestBinaries(t *testing.T) {
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"firecracker-v1", "jailer-v1", "firecracker", "cloud-hypervisor"} {
-		if err := os.WriteFile(path(name), nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, c := range []struct {
-		driver, binary string
-		want           []string
+		options
+		want map[string]string
+		told string
 	}{
-		{"firecracker", path("firecracker-v1"), []string{path("firecracker-v1"), path("jailer-v1")}},
-		{"firecracker", path("firecracker"), []string{path("firecracker")}},
-		{"cloud-hypervisor", path("cloud-hypervisor"), []string{path("cloud-hypervisor")}},
-		{"firecracker", "", nil},
+		{options{}, map[string]string{}, ""},
+		{options{binary: "/a/firecracker-v1"}, map[string]string{"firecracker-v1": "/a/firecracker-v1"}, "/usr/local/bin/firecracker-v1"},
+		{options{binary: "/a/firecracker", jailer: "/b/jailer-v1"},
+			map[string]string{"firecracker": "/a/firecracker", "jailer": "/b/jailer-v1"}, "/usr/local/bin/firecracker"},
 	} {
-		l := &lab{options: options{driver: c.driver, binary: c.binary}}
-		if got := l.binaries(); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.binary, got, c.want)
+		l := &lab{options: c.options, guest: &initramfs.Guest{}}
+		if got := l.binaries(); !maps.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c.options, got)
 		}
-		handed := slices.ContainsFunc(l.config(nil).Env, func(s string) bool { return strings.HasPrefix(s, "AETHER_TEST_BINARY=") })
-		if handed != (c.binary != "") {
-			t.Errorf("%s: the tests know of it is %v", c.binary, handed)
+		told := ""
+		for _, line := range l.config(part{}).Env {
+			if name, ok := strings.CutPrefix(line, "AETHER_TEST_BINARY="); ok {
+				told = name
+			}
+		}
+		if told != c.told {
+			t.Errorf("%+v: the tests are told of %q", c.options, told)
 		}
 	}
 }

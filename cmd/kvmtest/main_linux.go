@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +33,7 @@ func main() {
 type options struct {
 	driver string
 	binary string
+	jailer string
 	tests  string
 	kernel string
 	state  string
@@ -57,20 +59,18 @@ var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"
 // firmware is what such programs open at run time.
 var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}
 
-// companion is a program that a release has beside another, by a name like its.
-var companion = map[string]string{"firecracker": "jailer"}
-
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("kvmtest", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.driver, "driver", "qemu-kvm", "the `name` of the driver whose tests run in the lab")
 	flags.StringVar(&o.binary, "binary", "", "a `program` to have in PATH there, as a release of the driver's system")
-	flags.StringVar(&o.tests, "run", "", "only the tests that match this `pattern`, as go test -run")
+	flags.StringVar(&o.jailer, "jailer", "", "the `program` that confines Firecracker, to have beside it")
+	flags.StringVar(&o.tests, "run", "", "only the tests that match this `pattern`, as go test -run, in one boot")
 	flags.StringVar(&o.kernel, "kernel", "", "the kernel `file` of the lab and of the machines in it; by default the one `aether kernel install` fetches")
 	flags.StringVar(&o.state, "state", "", "the `directory` to keep the kernel and disks in, by default in the user's cache")
 	flags.IntVar(&o.memory, "memory", 3072, "the lab's memory in `MiB`")
-	flags.DurationVar(&o.limit, "timeout", 30*time.Minute, "how long the tests may take")
+	flags.DurationVar(&o.limit, "timeout", 20*time.Minute, "how long each boot may take")
 	if err := flags.Parse(args); err != nil {
 		return o, sandbox.Invalidf("flags", "%v", err)
 	}
@@ -88,10 +88,13 @@ func (o options) validate(rest []string) error {
 		}
 		return sandbox.Invalidf("driver", "%.80q is none of %s", o.driver, strings.Join(known, ", "))
 	}
-	if o.binary != "" {
-		if info, err := os.Stat(o.binary); err != nil || !info.Mode().IsRegular() {
-			return sandbox.Invalidf("binary", "%s is no file", o.binary)
+	for field, program := range map[string]string{"binary": o.binary, "jailer": o.jailer} {
+		if info, err := os.Stat(program); program != "" && (err != nil || !info.Mode().IsRegular()) {
+			return sandbox.Invalidf(field, "%s is no file", program)
 		}
+	}
+	if o.jailer != "" && (o.driver != "firecracker" || o.binary == "" || filepath.Base(o.binary) == jailerName) {
+		return sandbox.Invalidf("jailer", "it confines the Firecracker that -driver and -binary name")
 	}
 	if o.memory < 512 {
 		return sandbox.Invalidf("memory", "%d MiB is too little for machines in a machine", o.memory)
@@ -105,8 +108,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (int, err
 	if err != nil {
 		return 2, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.limit)
-	defer cancel()
 	lab, err := build(ctx, o, stderr)
 	if err != nil {
 		return 1, err

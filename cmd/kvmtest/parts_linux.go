@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"aether/image/initramfs"
+)
+
+// suiteName is the test that drivers run the suite of all drivers in.
+const suiteName = "TestConformance"
+
+// heavy are groups of that suite by which one boot has enough to do: an emulated
+// machine that has made some twenty others may stand still.
+var heavy = []string{
+	"leaks|killed", "commands|streams|terminals", "files|limits", "isolation|lifecycle", "together|pause", "snapshot", "fork",
+}
+
+// part is what one boot of the lab runs.
+type part struct {
+	name string
+	args []string // of the test binary
+}
+
+// parts together run every test of the driver once, whatever its groups are called:
+// the first runs all that no other one names.
+func (o options) parts() []part {
+	if o.tests != "" {
+		return []part{{o.tests, []string{"-test.run", o.tests}}}
+	}
+	list := []part{{"all else", []string{"-test.skip", group(strings.Join(heavy, "|"))}}}
+	for _, names := range heavy {
+		list = append(list, part{names, []string{"-test.run", group(names)}})
+	}
+	return list
+}
+
+// group is the pattern of groups of the suite.
+func group(names string) string { return "^" + suiteName + "$/^(" + names + ")$" }
+
+// run boots the lab for each part, and ends with what became of each. A part that
+// fails does not keep the others from running.
+func (l *lab) run(ctx context.Context, stdout, stderr io.Writer) (code int, err error) {
+	var results []string
+	for _, p := range l.parts() {
+		fmt.Fprintf(stderr, "kvmtest: boot for %s\n", p.name)
+		began := time.Now()
+		result, failed := l.runPart(ctx, p, stdout, stderr)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", p.name, failed))
+			result.code = 1
+		}
+		results = append(results, fmt.Sprintf("%-28s %v, in %v", p.name, result, time.Since(began).Round(time.Second)))
+		code = max(code, result.code)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	for _, line := range results {
+		fmt.Fprintln(stderr, "kvmtest:", line)
+	}
+	return code, err
+}
+
+func (l *lab) runPart(ctx context.Context, p part, stdout, stderr io.Writer) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	archive, err := l.archive(p)
+	if err != nil {
+		return result{}, err
+	}
+	return l.boot(ctx, archive, stdout, stderr)
+}
+
+// archive writes the initramfs that runs one part.
+func (l *lab) archive(p part) (string, error) {
+	text, err := json.Marshal(l.config(p))
+	if err != nil {
+		return "", err
+	}
+	own, err := initramfs.Config(configFile, text)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(l.dir, "initramfs")
+	return name, os.WriteFile(name, slices.Concat(l.guest.Archive, own), 0o600)
+}
+
+func (l *lab) config(p part) config {
+	// One test at a time: machines in an emulated machine are slow enough alone.
+	c := config{Modules: l.guest.Modules, Command: []string{testProgram, "-test.v", "-test.parallel", "1", "-test.timeout", l.limit.String()}}
+	c.Command = append(c.Command, p.args...)
+	c.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp",
+		"AETHER_GUEST=" + guestPath,
+		"AETHER_KERNEL=" + kernelRoot + "/boot/" + filepath.Base(l.kernel.Image),
+		"AETHER_TEST_IMAGE=" + imageDir,
+		"AETHER_TEST_PACE=40",
+	}
+	if l.binary != "" {
+		c.Env = append(c.Env, "AETHER_TEST_BINARY="+filepath.Join(binaryDir, filepath.Base(l.binary)))
+	}
+	return c
+}
