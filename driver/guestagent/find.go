@@ -41,7 +41,7 @@ func Find() (string, error) {
 }
 
 func missing(reason string) error {
-	return &sandbox.Error{Class: sandbox.Unavailable, Op: "inside", Reason: reason,
+	return &sandbox.Error{Class: sandbox.Unavailable, Op: "guest service", Reason: reason,
 		Remedy: "build it with `make build`, put it beside aether, or set " + PathVariable}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // failVariable makes the tests below end badly, each in its own way.
-const failVariable = "AETHER_AGAIN_TEST_FAIL"
+const failVariable = "AETHER_UNPRIV_TEST_FAIL"
 
 func TestAsOrdinaryUser(t *testing.T) { AsOrdinaryUser(t, []string{"-test.run=^TestWhoAmI$"}) }
 

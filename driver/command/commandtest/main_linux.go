@@ -17,7 +17,7 @@ import (
 type Maker = func(dir string) sandbox.Driver
 
 // storeVariable tells a program that plays a part where the images are.
-const storeVariable = "AETHER_LAUNCHED_TEST_IMAGES"
+const storeVariable = "AETHER_COMMAND_TEST_IMAGES"
 
 // Images opens the store that all tests of a package share.
 func Images() (*image.Store, error) { return image.Open(os.Getenv(storeVariable)) }
@@ -28,7 +28,7 @@ func Main(m *testing.M, make Maker, prepare func(dir string) error) int {
 	if played, code := drivertest.Play(make); played {
 		return code
 	}
-	dir, err := os.MkdirTemp("", "aether-launched-")
+	dir, err := os.MkdirTemp("", "aether-command-")
 	if err == nil {
 		defer os.RemoveAll(dir)
 		err = os.Chmod(dir, 0o711)
