@@ -5,7 +5,7 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build aether guest demo test check soak bench kvm-lab host-lab runsc runsc-shim clean
+.PHONY: all build aether guest demo test check soak bench kvm-lab host-lab runsc runsc-shim youki clean
 
 all: build
 
@@ -59,6 +59,18 @@ runsc:
 
 runsc-shim:
 	$(RUNSC) -o ../../bin/containerd-shim-runsc-v1 $(GVISOR)/shim
+
+# youki makes the runtime of that name for driver/oci, with cargo (Rust 1.88 or newer)
+# and a C compiler for linking: three minutes of processor time when nothing is cached.
+# It is not optimized, which saves time and shows in no test.
+YOUKI       = 0.7.0
+YOUKI_CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/aether-youki/$(YOUKI)
+youki: $(YOUKI_CACHE)/bin/youki
+	mkdir -p bin && cp $< bin/youki
+
+$(YOUKI_CACHE)/bin/youki:
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_STRIP=true \
+		cargo install youki --version $(YOUKI) --locked --no-default-features --features v1 --root $(YOUKI_CACHE) --target-dir $(YOUKI_CACHE)/target
 
 # kvm-lab runs a driver's tests inside a machine that has KVM, where the host has
 # none: make kvm-lab DRIVER=firecracker BINARY=path [JAILER=path]

@@ -18,14 +18,16 @@ import (
 
 	"aether/driver/daemon/daemontest"
 	"aether/driver/incus"
+	"aether/internal/host/guestinit"
 	"aether/sandbox"
 )
 
 const (
 	// socketVariable names the daemon's socket.
 	socketVariable = "INCUS_SOCKET"
-	// pace is of a driver that makes a sandbox in half a second.
-	pace = 4
+	// pace is of a driver that makes a sandbox in half a second, and fewer of them at a
+	// time.
+	pace = 5
 )
 
 func newDriver(dir string) sandbox.Driver {
@@ -82,6 +84,9 @@ func startDaemon(dir string) (*daemon, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
+	if err := keepDatabaseInMemory(filepath.Join(dir, "database")); err != nil {
+		return nil, err
+	}
 	cmd := exec.Command(program())
 	cmd.Env = append(os.Environ(), socketVariable+"=", "INCUS_DIR="+dir, "PATH="+filepath.Dir(program())+":"+os.Getenv("PATH"))
 	socket := filepath.Join(dir, "unix.socket")
@@ -92,6 +97,15 @@ func startDaemon(dir string) (*daemon, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// keepDatabaseInMemory spares a new daemon the waits for a busy disk: it bounds those
+// of its own database, and refuses what it is asked for ("context deadline exceeded").
+func keepDatabaseInMemory(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil // of a daemon that starts again
+	}
+	return guestinit.Mount("tmpfs", dir, "tmpfs", 0, "mode=700")
 }
 
 // stop ends a daemon and removes the mounts that it leaves.
