@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"aether/image/initramfs"
 	"aether/sandbox"
@@ -57,11 +59,35 @@ func TestFollow(t *testing.T) {
 		"    --- SKIP: " + suiteName + "/a (1s)\n":                                   {skipped: 1},
 	} {
 		var out bytes.Buffer
-		if got := follow(strings.NewReader(console), &out); got != want {
+		if got := follow(strings.NewReader(console), &out, func() {}); got != want {
 			t.Errorf("%q: %+v", console, got)
 		}
 		if shown := strings.ReplaceAll(console, "\r", ""); out.String() != shown {
 			t.Errorf("shown %q, want %q", out.String(), shown)
+		}
+	}
+}
+
+// TestBootThatStandsStill: it is made once more, and only once.
+func TestBootThatStandsStill(t *testing.T) {
+	for script, want := range map[string]string{
+		`[ -e first ] && echo "` + verdict + `0" || { : >first; exec sleep 100; }`: "",
+		"exec sleep 100": errStill.Error(),
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte("#!/bin/sh\ncd "+dir+"\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+		disk, err := os.Create(filepath.Join(dir, "disk"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &lab{options: options{limit: time.Minute, silence: time.Second}, dir: dir, disk: disk, guest: &initramfs.Guest{}}
+		var said bytes.Buffer
+		r, err := l.runPart(t.Context(), part{name: "files"}, io.Discard, &said)
+		if want == "" && (err != nil || !r.found) || want != "" && !errors.Is(err, errStill) || !r.again || strings.Count(said.String(), "once more") != 1 {
+			t.Errorf("%+v, %v: %s", r, err, said.String())
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // arguments are the outer machine: emulated throughout, with a processor whose
@@ -29,8 +30,18 @@ func (l *lab) arguments(archive string) []string {
 	}
 }
 
-// boot boots the lab, shows what the tests say and gives how they ended.
+// errStill is that the lab has said nothing for so long that it never will.
+var errStill = errors.New("it stands still")
+
+// boot boots the lab, shows what the tests say and gives how they ended. Errors:
+// errStill.
 func (l *lab) boot(ctx context.Context, archive string, stdout, stderr io.Writer) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	silence := time.AfterFunc(l.silence, func() { end(errStill) })
+	defer silence.Stop()
 	// The machine is to end with the thread that starts it, and so with us.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -44,7 +55,7 @@ func (l *lab) boot(ctx context.Context, archive string, stdout, stderr io.Writer
 	if err := cmd.Start(); err != nil {
 		return result{}, err
 	}
-	r := follow(out, stdout)
+	r := follow(out, stdout, func() { silence.Reset(l.silence) })
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:

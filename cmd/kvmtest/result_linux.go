@@ -17,20 +17,27 @@ type result struct {
 	found                   bool // the verdict was
 	passed, failed, skipped int
 	suiteSkipped            bool
+	again                   bool // the first boot stood still
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("code %d: %d passed, %d failed, %d skipped", r.code, r.passed, r.failed, r.skipped)
+	text := fmt.Sprintf("code %d: %d passed, %d failed, %d skipped", r.code, r.passed, r.failed, r.skipped)
+	if r.again {
+		text += ", at the second boot"
+	}
+	return text
 }
 
-// follow copies the console line by line and takes from it how the tests ended.
-func follow(console io.Reader, to io.Writer) (r result) {
+// follow copies the console line by line, calls heard for each, and takes from it how
+// the tests ended.
+func follow(console io.Reader, to io.Writer, heard func()) (r result) {
 	scan := bufio.NewScanner(console)
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
 		line := strings.TrimRight(scan.Text(), "\r")
 		fmt.Fprintln(to, line)
 		r.note(strings.TrimSpace(line))
+		heard()
 	}
 	return r
 }
