@@ -34,7 +34,7 @@ wants_youki() {
 # another QEMU. Debian 12 has it in its backports, whose lists are used for this
 # alone: the sources of the host stay as they are.
 get_incus() {
-  local package sources
+  local package mirror sources
   for package in incus-base incus; do
     if apt-cache show "$package" >/dev/null 2>&1; then
       install --no-install-recommends "$package" || skip "incus: $package cannot be installed"
@@ -45,9 +45,14 @@ get_incus() {
     skip "incus (this system has no package of it)"
     return
   fi
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' | sed -n 1p)
+  if [ -z "$mirror" ]; then
+    skip "incus (no mirror of bookworm is among this system's sources)"
+    return
+  fi
   sources=$(mktemp -d)
   cp -r /etc/apt/sources.list.d/. "$sources"
-  echo "deb http://deb.debian.org/debian bookworm-backports main" >"$sources/backports.list"
+  echo "deb $mirror bookworm-backports main" >"$sources/backports.list"
   if ! apt-get update -qq -o "Dir::Etc::sourceparts=$sources" -o APT::Get::List-Cleanup=0 ||
     ! install --no-install-recommends -o "Dir::Etc::sourceparts=$sources" incus-base; then
     skip "incus (incus-base of bookworm-backports cannot be installed)"
