@@ -65,7 +65,7 @@ var forTests = []string{"internal/soak", "internal/unprivtest", "internal/testro
 
 // driversShare are the folders below driver/ that are no system's own: the suite
 // that all are held to, and what drivers of one kind have in common.
-var driversShare = []string{"command", "daemon", "drivertest", "guestagent", "vmm"}
+var driversShare = []string{"command", "daemon", "drivertest", "guestagent", "lifetime", "vmm"}
 
 type source struct {
 	dir  string // slash-separated, relative to the module

@@ -20,7 +20,7 @@ type backend struct{ *instance }
 
 // Start implements guest.Backend.
 func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, error) {
-	if err := b.alive(); err != nil {
+	if err := b.Alive(); err != nil {
 		return nil, err
 	}
 	command := confine.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, UID: c.UID, GID: c.GID, Groups: c.Groups,
@@ -146,7 +146,7 @@ func (p *process) Wait() (guest.Status, error) {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := p.sub.Remove(now); err != nil && !errors.Is(err, context.Canceled) {
-			p.cell.engine.log.Warn("cell: the group of a command could not be removed", "sandbox", p.cell.id, "err", err)
+			p.cell.engine.log.Warn("cell: the group of a command could not be removed", "sandbox", p.cell.ID(), "err", err)
 		}
 	}
 	return out, err

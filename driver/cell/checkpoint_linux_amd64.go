@@ -53,7 +53,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 		}
 		err = snapshotError(err)
 	}()
-	if err := i.alive(); err != nil {
+	if err := i.Alive(); err != nil {
 		return nil, err
 	}
 	all, err := i.running()
@@ -85,7 +85,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 	if err = errors.Join(err, kept.write(draft, tree)); err != nil {
 		return draft, errors.Join(err, tree.Close())
 	}
-	return draft, i.kept.keep(tree, i.isPaused(), i.engine.log)
+	return draft, i.kept.keep(tree, i.Paused(), i.engine.log)
 }
 
 // snapshotError leaves away that what a fork refuses, too, is said to be forked.

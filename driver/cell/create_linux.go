@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,8 +9,8 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"time"
 
+	"aether/driver/lifetime"
 	"aether/guest"
 	"aether/image"
 	"aether/internal/host/cgroup"
@@ -21,7 +22,6 @@ import (
 const (
 	defaultProcesses = 4096
 	defaultDisk      = 1 << 30
-	cleanupTime      = 20 * time.Second
 )
 
 // Create implements sandbox.Driver.
@@ -91,19 +91,15 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
-	i := &instance{engine: e, id: spec.ID, spec: spec, root: root, ended: make(chan struct{})}
-	if i.id == "" {
-		i.id = newID()
-	}
+	i := &instance{engine: e, spec: spec, root: root}
+	i.Begin(Name, cmp.Or(spec.ID, newID()), i.kill)
 	if i.service, err = guest.New(backend{i}, e.serviceOptions(spec, root)); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
 	if err := i.boot(ctx, root); err != nil {
 		return nil, fmt.Errorf("cell: %w", unavailable(err))
 	}
-	if life := spec.Timeouts.Lifetime; life > 0 {
-		i.timer = time.AfterFunc(life, func() { i.end(sandbox.Expired) })
-	}
+	i.Limit(spec.Timeouts.Lifetime)
 	e.living.Store(i, nil)
 	go i.watch()
 	return i, nil
@@ -137,7 +133,8 @@ func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Conf
 	}
 	i.group = warm.group
 	if i.spec.ID == "" && warm.id != "" {
-		i.id, config.Hostname = warm.id, warm.id
+		i.Begin(Name, warm.id, i.kill)
+		config.Hostname = warm.id
 	}
 	if i.cell, err = warm.Boot(config.Hostname, config.Processes); err != nil {
 		return joinRemoval(ctx, i.group, err)
@@ -188,7 +185,7 @@ func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
 
 func (i *instance) config() confine.Config {
 	config := confine.Config{
-		Hostname:    i.id,
+		Hostname:    i.ID(),
 		Upper:       i.spec.Limits.DiskBytes,
 		HostNetwork: i.spec.Network.Mode == sandbox.HostNetwork,
 	}
@@ -232,7 +229,7 @@ func joinRemoval(ctx context.Context, group *cgroup.Group, err error) error {
 	if group == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	if removal := group.Remove(ctx); removal != nil {
 		return errors.Join(err, removal)

@@ -33,7 +33,7 @@ func (i *instance) makeDisk(ctx context.Context, config *confine.Config) (err er
 	if !i.spec.Limits.DiskBacked {
 		return nil
 	}
-	i.disk, err = i.engine.disks.make(ctx, i.engine.host, i.id, i.spec.Limits.DiskBytes)
+	i.disk, err = i.engine.disks.make(ctx, i.engine.host, i.ID(), i.spec.Limits.DiskBytes)
 	config.Disk = i.disk
 	return err
 }
@@ -42,7 +42,7 @@ func (i *instance) removeDisk() error {
 	if i.disk == "" {
 		return nil
 	}
-	return confine.RemoveDisk(i.disk)
+	return storedir.RemoveAll(i.disk)
 }
 
 // make gives a cell its directory, in which it may write so many bytes, or as
@@ -62,7 +62,7 @@ func (d *disks) make(ctx context.Context, host *confine.Host, id string, bound i
 		err = host.MakeDisk(dir)
 	}
 	if err != nil {
-		return "", errors.Join(err, confine.RemoveDisk(dir))
+		return "", errors.Join(err, storedir.RemoveAll(dir))
 	}
 	return dir, nil
 }
@@ -96,7 +96,7 @@ func (d *disks) close() error {
 	if d.own == "" {
 		return nil
 	}
-	err := confine.RemoveDisk(d.own)
+	err := storedir.RemoveAll(d.own)
 	d.own = ""
 	return errors.Join(err, d.lock.Release())
 }
@@ -116,7 +116,7 @@ func (d *disks) reap() (int, error) {
 		if err != nil {
 			return count, err
 		}
-		err = confine.RemoveDisk(strings.TrimSuffix(path, lockSuffix))
+		err = storedir.RemoveAll(strings.TrimSuffix(path, lockSuffix))
 		if err := errors.Join(err, lock.Release()); err != nil {
 			return count, fmt.Errorf("remove the disks of a dead program: %w", err)
 		}

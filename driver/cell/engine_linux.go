@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"aether/driver/lifetime"
 	"aether/image"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
@@ -123,7 +124,7 @@ func (d *Driver) Close(ctx context.Context) error {
 		return nil
 	}
 	e.closed = true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	err := e.destroyAll(ctx)
 	e.bases.close()
@@ -134,7 +135,7 @@ func (d *Driver) Close(ctx context.Context) error {
 // destroyAll first kills all and then waits for each.
 func (e *engine) destroyAll(ctx context.Context) (err error) {
 	for i := range e.living.Range {
-		i.(*instance).end(sandbox.Destroyed)
+		i.(*instance).End(sandbox.Destroyed)
 	}
 	for i := range e.living.Range {
 		err = errors.Join(err, i.(*instance).Destroy(ctx))

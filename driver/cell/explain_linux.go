@@ -3,11 +3,9 @@ package cell
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"aether/internal/host/confine"
 	"aether/sandbox"
@@ -40,7 +38,8 @@ func (d *Driver) Explain(ctx context.Context, w io.Writer, spec sandbox.Spec, co
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	i := &instance{engine: e, id: cmp.Or(spec.ID, strings.ToLower(rand.Text())), spec: spec}
+	i := &instance{engine: e, spec: spec}
+	i.Begin(Name, cmp.Or(spec.ID, newID()), i.kill)
 	config := i.config()
 	config.Group = attach
 	if err = i.makeDisk(ctx, &config); err == nil {

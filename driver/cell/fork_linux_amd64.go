@@ -43,10 +43,10 @@ func (i *instance) LastForkPause() time.Duration { return i.LastFork().Pause }
 func (i *instance) Fork(ctx context.Context, specs []sandbox.Spec) (_ []sandbox.Instance, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("cell: fork %s: %w", i.id, forkError(err))
+			err = fmt.Errorf("cell: fork %s: %w", i.ID(), forkError(err))
 		}
 	}()
-	if err := i.alive(); err != nil {
+	if err := i.Alive(); err != nil {
 		return nil, err
 	}
 	for n := range specs {
@@ -120,7 +120,7 @@ func (i *instance) makeChild(ctx context.Context, spec sandbox.Spec) (*instance,
 	if err != nil {
 		return nil, err
 	}
-	child.parent = i.id
+	child.parent = i.ID()
 	child.service.Inherit(i.service)
 	return child, nil
 }
@@ -160,7 +160,7 @@ func (i *instance) fork(ctx context.Context, specs []sandbox.Spec) ([]*instance,
 	if err != nil {
 		return children, errors.Join(err, tree.Close())
 	}
-	return children, i.kept.keep(tree, i.isPaused(), i.engine.log)
+	return children, i.kept.keep(tree, i.Paused(), i.engine.log)
 }
 
 // restoreOthers makes the children beside the first: the cell of one while another is
@@ -283,7 +283,7 @@ func (i *instance) checkpointAll(ctx context.Context, last *zygote.Tree, files f
 // checkpointRunning takes a checkpoint of processes that can be stopped: those of a
 // paused cell are let go for it, and are paused again before they run.
 func (i *instance) checkpointRunning(ctx context.Context, all []checkpoint.Running, last *zygote.Tree, files func() error) (*zygote.Tree, error) {
-	if !i.isPaused() {
+	if !i.Paused() {
 		return zygote.Take(i.engine.host, i.cell, all, last, files)
 	}
 	if err := i.group.Thaw(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"aether/driver/lifetime"
 	"aether/guest"
 	"aether/image"
 	"aether/internal/host/cgroup"
@@ -18,28 +18,20 @@ import (
 
 // instance is one living cell.
 type instance struct {
+	lifetime.Lifetime
 	engine  *engine
-	id      string
 	spec    sandbox.Spec
 	root    image.Root // that it was made of
 	cell    *confine.Cell
 	group   *cgroup.Group // nil where there are no cgroups
 	disk    string        // directory of its writes, if they are on disk
 	service *guest.Service
-	timer   *time.Timer
 
 	parent string // what it was forked from, if it was
 
 	commands atomic.Uint64 // names the groups of commands
 	live     sync.Map      // of *process: commands that have not been waited for
 	forks
-
-	mu     sync.Mutex
-	paused bool
-	cause  sandbox.Cause // why it is being ended, if it is
-	ended  chan struct{} // closed when nothing is left
-	exit   sandbox.Exit
-	err    error // what could not be removed
 }
 
 var (
@@ -48,13 +40,10 @@ var (
 	_ guest.InProcess  = (*instance)(nil)
 )
 
-// ID implements sandbox.Instance.
-func (i *instance) ID() string { return i.id }
-
 // Dial implements sandbox.Instance: the guest service of a cell is in this very
 // program, so its wire is a pipe in memory.
 func (i *instance) Dial(context.Context) (net.Conn, error) {
-	if err := i.alive(); err != nil {
+	if err := i.Alive(); err != nil {
 		return nil, err
 	}
 	ours, theirs := net.Pipe()
@@ -66,24 +55,15 @@ func (i *instance) Dial(context.Context) (net.Conn, error) {
 
 // Guest implements guest.InProcess.
 func (i *instance) Guest() (guest.InProcessService, error) {
-	if err := i.alive(); err != nil {
+	if err := i.Alive(); err != nil {
 		return nil, err
 	}
 	return i.service, nil
 }
 
-func (i *instance) alive() error {
-	select {
-	case <-i.ended:
-		return &sandbox.Error{Class: sandbox.NotFound, Op: "cell: " + i.id, Reason: "the sandbox has ended"}
-	default:
-		return nil
-	}
-}
-
 // Stats implements sandbox.Instance.
 func (i *instance) Stats(context.Context) (stats sandbox.Stats, err error) {
-	if err := i.alive(); err != nil {
+	if err := i.Alive(); err != nil {
 		return stats, err
 	}
 	if i.group != nil {
@@ -117,43 +97,14 @@ func (i *instance) diskUsage(stats *sandbox.Stats) error {
 	return nil
 }
 
-// Wait implements sandbox.Instance.
-func (i *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
-	select {
-	case <-i.ended:
-		return i.exit, nil
-	case <-ctx.Done():
-		return sandbox.Exit{}, ctx.Err()
-	}
-}
-
-// Destroy implements sandbox.Instance.
-func (i *instance) Destroy(context.Context) error {
-	i.end(sandbox.Destroyed)
-	select {
-	case <-i.ended:
-		return i.err
-	case <-time.After(cleanupTime):
-		return &sandbox.Error{Class: sandbox.Timeout, Op: "cell: destroy " + i.id, Reason: "the kernel has not ended its processes", Retry: true}
-	}
-}
-
-// end kills the cell; the first cause is the one that counts.
-func (i *instance) end(cause sandbox.Cause) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.alive() != nil {
-		return
-	}
-	if i.cause == "" {
-		i.cause = cause
-	}
-	if i.paused {
+// kill begins the end of everything in the cell.
+func (i *instance) kill(paused bool) (err error) {
+	if paused {
 		// Version 1 freezes so hard that not even SIGKILL gets through.
-		i.err = errors.Join(i.err, i.group.Thaw())
+		err = i.group.Thaw()
 	}
 	i.sample(i.engine.log)
-	i.err = errors.Join(i.err, i.cell.Kill())
+	return errors.Join(err, i.cell.Kill())
 }
 
 // watch waits for the end, whatever brings it, and removes what is left. PID 1
@@ -161,23 +112,12 @@ func (i *instance) end(cause sandbox.Cause) {
 // empty then.
 func (i *instance) watch() {
 	status, err := i.cell.Wait()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.timer != nil {
-		i.timer.Stop()
-	}
-	i.exit = sandbox.Exit{Cause: i.cause}
-	if i.cause == "" {
-		i.exit = i.unasked(status.Signal.String())
-	}
-	i.err = errors.Join(i.err, err, i.service.Close())
-	// What is kept for forks is open on the disk.
-	i.err = errors.Join(joinRemoval(context.Background(), i.group, i.err), i.forks.close(), i.removeDisk())
-	i.engine.living.Delete(i)
-	if i.err != nil && i.cause != sandbox.Destroyed { // else Destroy says so
-		i.engine.log.Error("cell: a cell that has ended could not be removed", "sandbox", i.id, "cause", i.exit.Cause, "err", i.err)
-	}
-	close(i.ended)
+	i.Ended(func() sandbox.Exit { return i.unasked(status.Signal.String()) }, func() error {
+		defer i.engine.living.Delete(i)
+		err := errors.Join(err, i.service.Close())
+		// What is kept for forks is open on the disk.
+		return errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
+	}, i.engine.log)
 }
 
 // unasked finds out why PID 1 ended though nobody asked it to.

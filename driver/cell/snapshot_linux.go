@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,26 +123,19 @@ func (i *instance) takeFiles(ctx context.Context, store *snapshot.Store) (*snaps
 }
 
 // still runs fn while nothing runs in the cell.
-func (i *instance) still(ctx context.Context, fn func() error) (err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if err := i.living(); err != nil {
-		return err
-	}
-	if i.group == nil {
-		return i.idle(fn)
-	}
-	if !i.paused {
-		if err := i.group.Freeze(ctx); err != nil {
-			return err
+func (i *instance) still(ctx context.Context, fn func() error) error {
+	return i.Living(func(paused bool) (err error) {
+		if i.group == nil {
+			return i.idle(fn)
 		}
-		defer func() {
-			if thaw := i.group.Thaw(); err == nil {
-				err = thaw
+		if !paused {
+			if err := i.group.Freeze(ctx); err != nil {
+				return err
 			}
-		}()
-	}
-	return fn()
+			defer func() { err = cmp.Or(err, i.group.Thaw()) }()
+		}
+		return fn()
+	})
 }
 
 // idle runs fn in a cell that cannot be paused, if nothing runs there before and

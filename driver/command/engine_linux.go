@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/image"
 	"aether/image/overlay"
 	"aether/internal/host/cgroup"
@@ -123,7 +124,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	if !first || e.groups == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	return errors.Join(err, e.host.Close(), e.groups.close(ctx))
 }

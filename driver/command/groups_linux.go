@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/sysinfo"
 	"aether/sandbox"
@@ -128,7 +129,7 @@ func remove(group *cgroup.Group) error {
 	if group == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.Background(), lifetime.CleanupTime)
 	defer cancel()
 	return group.Remove(ctx)
 }

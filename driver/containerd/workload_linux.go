@@ -13,6 +13,7 @@ import (
 
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/guest/channel"
 	"aether/sandbox"
 )
@@ -40,7 +41,7 @@ func (b *workload) boot(ctx context.Context, id string, config *specs.Spec, laye
 	if err == nil {
 		return dialer, nil
 	}
-	clean, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
+	clean, cancel := context.WithTimeout(context.Background(), lifetime.CleanupTime)
 	defer cancel()
 	return nil, errors.Join(err, b.Release(clean))
 }

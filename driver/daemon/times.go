@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 )
 
 const (
@@ -14,7 +14,7 @@ const (
 	// ProbeTime bounds a probe.
 	ProbeTime = 1900 * time.Millisecond
 	// KillTime bounds one attempt to end a container.
-	KillTime = guestagent.CleanupTime / 2
+	KillTime = lifetime.CleanupTime / 2
 	// Patience is how long a daemon may be away, as when it is restarted, before a
 	// sandbox that needs it is given up.
 	Patience = 5 * time.Second

@@ -11,6 +11,7 @@ import (
 
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/image"
 	"aether/sandbox"
 )
@@ -97,7 +98,7 @@ func (e *engine) makeContainer(ctx context.Context, what configuration) (string,
 // discard removes a container in a time of its own; one that is not there is
 // fine.
 func (e *engine) discard(container string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.Background(), lifetime.CleanupTime)
 	defer cancel()
 	return remove(ctx, e.api, container)
 }

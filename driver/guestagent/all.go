@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"aether/driver/lifetime"
 	"aether/sandbox"
 )
 
@@ -26,7 +27,7 @@ func MakeAll(ctx context.Context, specs []sandbox.Spec, one func(sandbox.Spec) (
 	if err == nil {
 		return list, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	for _, i := range list {
 		if i != nil {

@@ -35,9 +35,8 @@ func (f *Fleet) Enter(driver string) (leave func(), err error) {
 
 // Add begins to watch over an instance, between Enter and leave.
 func (f *Fleet) Add(i *Instance) {
-	i.gone, i.log = func() { f.living.Delete(i) }, cmp.Or(f.Logger, slog.Default())
 	f.living.Store(i, nil)
-	go i.watch()
+	go i.watch(func() { f.living.Delete(i) }, cmp.Or(f.Logger, slog.Default()))
 }
 
 // Close ends all instances and lets no more be made. It is idempotent; first
@@ -47,7 +46,7 @@ func (f *Fleet) Close(ctx context.Context) (first bool, err error) {
 	defer f.gate.Unlock()
 	first, f.closed = !f.closed, true
 	for i := range f.living.Range {
-		i.(*Instance).end(sandbox.Destroyed)
+		i.(*Instance).End(sandbox.Destroyed)
 	}
 	for i := range f.living.Range {
 		err = errors.Join(err, i.(*Instance).Destroy(ctx))

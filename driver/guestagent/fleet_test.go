@@ -53,7 +53,9 @@ func TestWhatCannotBeRemovedIsToldOnce(t *testing.T) {
 		if err := c.end(i); !errors.Is(err, errStuck) {
 			t.Errorf("%s: %v", name, err)
 		}
-		<-i.ended // which comes after the record
+		if _, err := i.Wait(t.Context()); err != nil { // which comes after the record
+			t.Error(err)
+		}
 		if got := logged.String(); strings.Count(got, "\n") != c.records || c.records > 0 && !strings.Contains(got, "the mount is busy") {
 			t.Errorf("%s: logged %q", name, got)
 		}

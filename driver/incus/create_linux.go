@@ -10,6 +10,7 @@ import (
 
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/image"
 	"aether/internal/host/cgroup"
 	"aether/sandbox"
@@ -105,7 +106,7 @@ func (c *client) finish(ctx context.Context, method, path string, in any) error 
 // discard removes a container in a time of its own; one that is not there is
 // fine.
 func (c *client) discard(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), guestagent.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.Background(), lifetime.CleanupTime)
 	defer cancel()
 	return c.remove(ctx, name)
 }

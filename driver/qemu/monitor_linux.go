@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/driver/qemu/qmp"
 	"aether/driver/vmm"
 )
@@ -68,7 +68,7 @@ func (m *monitor) Save(ctx context.Context, to vmm.State) error {
 	}
 	err := m.awaitMigration(ctx)
 	if ctx.Err() != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, m.call(ctx, "migrate_cancel", nil), m.awaitMigration(ctx))
 	}

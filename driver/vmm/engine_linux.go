@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/image"
 	"aether/image/disk"
 	"aether/internal/host/cgroup"
@@ -62,6 +63,7 @@ func (d *Driver) open(ctx context.Context) (*engine, error) {
 		return nil, errClosed
 	}
 	e.system, e.opts = d.system, d.opts
+	e.fleet.Logger = d.opts.Logger
 	err := e.start(ctx)
 	e.ready = err == nil
 	return e, err
@@ -125,7 +127,7 @@ func (d *Driver) Close(ctx context.Context) error {
 		err = errors.Join(err, e.templates.close())
 	}
 	if first && e.groups != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, e.groups.Close(ctx))
 	}

@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 
 	"aether/image"
@@ -26,6 +27,9 @@ type Options struct {
 	Kernel kernel.Places
 	// Program is the monitor to run; empty means the one in PATH.
 	Program string
+	// Logger is told what fails in the background, where no caller waits for an
+	// answer. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Driver makes machines. It does nothing until it is asked for one.

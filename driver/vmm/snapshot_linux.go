@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/sandbox"
 )
 
@@ -67,7 +68,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 		return err
 	}
 	// Whatever became of the caller: the sandbox goes on.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	err = errors.Join(err, m.monitor.Resume(ctx))
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aether/driver/guestagent"
+	"aether/driver/lifetime"
 	"aether/sandbox"
 )
 
@@ -61,7 +62,7 @@ func (m *machine) begin(ctx context.Context, b beginning) error {
 // abandon gives everything of a machine back that did not come up, and says why.
 func (m *machine) abandon(ctx context.Context, err error) error {
 	err = m.explain(ctx, err)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guestagent.CleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	return errors.Join(err, m.release(ctx))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,22 +117,7 @@ func (s *Store) newWork() (*workplace, error) {
 }
 
 func (w *workplace) remove() error {
-	return errors.Join(removeAll(w.dir), w.lock.Release())
-}
-
-// removeAll also removes directories that a sandbox has closed to their owner.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return err
-		}
-		return os.Chmod(path, 0o700)
-	})
-	return errors.Join(err, os.RemoveAll(dir))
+	return errors.Join(storedir.RemoveAll(w.dir), w.lock.Release())
 }
 
 // reapWork removes what dead programs were writing.
@@ -150,7 +134,7 @@ func (s *Store) reapWork() (count int, err error) {
 		if err != nil {
 			return count, err
 		}
-		if err := errors.Join(removeAll(s.path("work", entry.Name())), lock.Release()); err != nil {
+		if err := errors.Join(storedir.RemoveAll(s.path("work", entry.Name())), lock.Release()); err != nil {
 			return count, err
 		}
 		count++

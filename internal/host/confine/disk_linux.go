@@ -166,20 +166,3 @@ func (c *Cell) Usage() (written, left int64, err error) {
 	}
 	return written, left, nil
 }
-
-// RemoveDisk removes a directory that MakeDisk or MakeBoundedDisk prepared, with everything that a
-// cell left in it. The cell must have ended.
-func RemoveDisk(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	// An ordinary user owns directories that the cell, or the overlay, closed.
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return err
-		}
-		return os.Chmod(path, 0o700)
-	})
-	return errors.Join(err, os.RemoveAll(dir))
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -18,7 +19,7 @@ func newDisk(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := RemoveDisk(dir); err != nil {
+		if err := storedir.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})

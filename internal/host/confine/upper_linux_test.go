@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"aether/internal/host/features"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -197,7 +198,7 @@ func descriptorCount(t testing.TB) int {
 func makeDisk(t testing.TB, h *Host) string {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { RemoveDisk(dir) })
+	t.Cleanup(func() { storedir.RemoveAll(dir) })
 	if err := h.MakeDisk(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -327,8 +327,8 @@ now = ctypes.create_string_buffer(32)
 call(libc.syscall(224, ids[0], now))
 return ids, fired.si_signo, fired.si_code, 590 < struct.unpack("qqqq", now.raw)[2] <= 600, libc.syscall(226, ids[1])`, "([0, 1, 2], 40, -2, True, -1)"},
 	{"niceness, policy and processors", `
-os.nice(5); os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); cpu = sorted(os.sched_getaffinity(0))[-1]; os.sched_setaffinity(0, [cpu])`, `
-return os.nice(0), os.sched_getscheduler(0) == os.SCHED_BATCH, os.sched_getaffinity(0) == {cpu}`, "(5, True, True)"},
+nice = os.nice(5); os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); cpu = sorted(os.sched_getaffinity(0))[-1]; os.sched_setaffinity(0, [cpu])`, `
+return os.nice(0) == nice, os.sched_getscheduler(0) == os.SCHED_BATCH, os.sched_getaffinity(0) == {cpu}`, "(True, True, True)"},
 	{"not to be dumped, adopting orphans", `libc.prctl(4, 0); libc.prctl(36, 1)`, `
 now = ctypes.c_int(); libc.prctl(37, ctypes.byref(now))
 return libc.prctl(3), now.value`, "(0, 1)"},
