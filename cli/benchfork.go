@@ -16,11 +16,11 @@ import (
 func benchCommand(drivers *drivers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure sandboxes on this host",
-		Example: "  aether bench fork\n  aether bench fork --rounds 5 --children 100 --json",
+		Example: "  aether bench fork\n  aether bench scale --alive 1000 --json",
 		Args:    knownSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchForkCommand(drivers))
+	cmd.AddCommand(benchForkCommand(drivers), benchScaleCommand(drivers))
 	return cmd
 }
 

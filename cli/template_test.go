@@ -69,7 +69,7 @@ func TestTemplateTexts(t *testing.T) {
 // The commands of a template work without any driver up to the point where one is
 // needed.
 func TestTemplateCommandsHelp(t *testing.T) {
-	for _, args := range []string{"template --help", "template prepare --help", "template list --help", "template show --help", "template rm --help", "bench --help", "bench fork --help"} {
+	for _, args := range []string{"template --help", "template prepare --help", "template list --help", "template show --help", "template rm --help", "bench --help", "bench fork --help", "bench scale --help"} {
 		if out := succeed(t, strings.Fields(args)...); !strings.Contains(out, "Examples:\n  ") {
 			t.Errorf("%s has no examples:\n%s", args, out)
 		}

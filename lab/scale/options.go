@@ -1,0 +1,62 @@
+package scale
+
+import (
+	"aether/lab"
+	"aether/sandbox"
+)
+
+// Options say how much is measured.
+type Options struct {
+	// Rounds is how often everything is measured at each level, on the way up and on
+	// the way down; zero means DefaultRounds.
+	Rounds int
+	// Alive is the highest level; zero means DefaultAlive.
+	Alive int
+	// Progress is told what is being measured, if it is not nil.
+	Progress *lab.Progress
+}
+
+// What is measured where nothing else is asked for.
+const (
+	DefaultRounds = 50
+	DefaultAlive  = 10_000
+	maxRounds     = 10_000
+	maxAlive      = 100_000
+)
+
+// steps are the usual numbers of living sandboxes.
+var steps = []int{10, 100, 1000, 4000, 10_000}
+
+// Validate names the field that is out of range.
+func (o Options) Validate() error {
+	if o.Rounds < 0 || o.Rounds > maxRounds {
+		return sandbox.Invalidf("rounds", "%d is not between 1 and %d", o.Rounds, maxRounds)
+	}
+	if o.Alive < 0 || o.Alive > maxAlive {
+		return sandbox.Invalidf("alive", "%d is not between 1 and %d", o.Alive, maxAlive)
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Rounds == 0 {
+		o.Rounds = DefaultRounds
+	}
+	if o.Alive == 0 {
+		o.Alive = DefaultAlive
+	}
+	if o.Progress == nil {
+		o.Progress = lab.NewProgress(nil)
+	}
+	return o
+}
+
+// levels are the steps up to the highest level, and that one.
+func (o Options) levels() (list []int) {
+	for _, n := range steps {
+		if n < o.Alive {
+			list = append(list, n)
+		}
+	}
+	return append(list, o.Alive)
+}
