@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -29,18 +28,17 @@ type target struct {
 }
 
 // withTarget runs fn with the cell as target; its PID 1 is not reaped meanwhile.
-func (c *Cell) withTarget(group cgroup.Attach, fn func(target) error) (err error) {
-	gone := c.init.Fd(func(pidfd int) {
+func (c *Cell) withTarget(group cgroup.Attach, fn func(target) error) error {
+	return c.init.Near(firstFd, func(pidfd int) (err error) {
 		t := target{pidfd: pidfd, joined: c.namespace, group: group, cgroupns: -1}
 		if group.Into >= 0 {
 			if t.cgroupns, err = openCgroupNamespace(c.init.Pid()); err != nil {
-				return
+				return err
 			}
 			defer unix.Close(t.cgroupns)
 		}
-		err = fn(t)
+		return fn(t)
 	})
-	return errors.Join(gone, err)
 }
 
 // openCgroupNamespace gives a descriptor above those that scripts use by number.

@@ -47,6 +47,7 @@ func (c *Cell) RunHelper(m Helper) (files []*os.File, err error) {
 		c.host.one.Lock()
 		defer c.host.one.Unlock()
 	}
+	s.TellParted()
 	taken := s.Word()
 	var started spawn.Started
 	var count int
@@ -55,7 +56,9 @@ func (c *Cell) RunHelper(m Helper) (files []*os.File, err error) {
 			return err
 		}
 		return c.host.on(func(*spawner) (err error) {
-			started, err = s.Start(0, -1)
+			if started, err = s.Start(0, -1); err == nil {
+				started.Parted()
+			}
 			return err
 		})
 	})

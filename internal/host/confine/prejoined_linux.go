@@ -65,22 +65,24 @@ func SocketPair() (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-func (e *prejoined) start(c *Cell, socket *os.File) (err error) {
-	gone := c.init.Fd(func(pidfd int) {
-		if err = e.build(c, pidfd, socket); err != nil {
-			return
+func (e *prejoined) start(c *Cell, socket *os.File) error {
+	return c.init.Near(firstFd, func(pidfd int) error {
+		if err := e.build(c, pidfd, socket); err != nil {
+			return err
 		}
-		err = c.host.on(func(*spawner) (err error) {
-			e.started, err = e.script.Start(0, c.config.Group.Into)
+		return c.host.on(func(*spawner) (err error) {
+			if e.started, err = e.script.Start(0, c.config.Group.Into); err == nil {
+				e.started.Parted()
+			}
 			return err
 		})
 	})
-	return errors.Join(gone, err)
 }
 
 // build writes the script up to where the command must be known.
 func (e *prejoined) build(c *Cell, pidfd int, socket *os.File) error {
 	s, h := e.script, c.host
+	s.TellParted()
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
 	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)

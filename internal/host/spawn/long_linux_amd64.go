@@ -25,6 +25,7 @@ func NewLongScript(steps, size int) (*Script, error) {
 	}
 	s := &Script{memory: memory, most: steps}
 	s.reset()
+	s.leaveTable()
 	return s, nil
 }
 

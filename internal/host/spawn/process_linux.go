@@ -57,6 +57,25 @@ func (p *Process) Fd(fn func(pidfd int)) error {
 	return nil
 }
 
+// Near runs fn with a copy of the process's descriptor that scripts can name: it is not
+// aside, and at least first. A process that has ended is ESRCH.
+func (p *Process) Near(first int, fn func(pidfd int) error) error {
+	var err error
+	gone := p.Fd(func(pidfd int) {
+		var near int
+		if near, err = unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, first); err != nil {
+			err = os.NewSyscallError("fcntl", err)
+			return
+		}
+		defer unix.Close(near)
+		err = fn(near)
+	})
+	if gone != nil {
+		return gone
+	}
+	return err
+}
+
 // Wait waits for the end and reaps. It may be called by many.
 func (p *Process) Wait() (Status, error) {
 	p.wait.Do(func() {

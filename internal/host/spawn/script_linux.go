@@ -73,6 +73,9 @@ type Script struct {
 	shift uintptr
 	// branched is the step of Branch, if there is one.
 	branched *Step
+	// leave is the step by which the child leaves our table of descriptors, if there
+	// is one.
+	leave *Step
 }
 
 var scripts = sync.Pool{New: func() any {
@@ -89,11 +92,16 @@ func NewScript(size int) (*Script, error) {
 		return nil, fmt.Errorf("spawn: arguments of %d bytes are over %d: %w", size, maxArena, unix.E2BIG)
 	}
 	if size > defaultArena {
-		return mapScript(size)
+		s, err := mapScript(size)
+		if err == nil {
+			s.leaveTable()
+		}
+		return s, err
 	}
 	switch got := scripts.Get().(type) {
 	case *Script:
 		got.reset()
+		got.leaveTable()
 		return got, nil
 	case error:
 		return nil, got
@@ -124,7 +132,7 @@ func (s *Script) Free() error {
 }
 
 func (s *Script) reset() {
-	s.count, s.used, s.full, s.branched = 0, 0, nil, nil
+	s.count, s.used, s.full, s.branched, s.leave = 0, 0, nil, nil, nil
 	*s.control() = control{all: ^uint64(0)}
 }
 
@@ -340,6 +348,9 @@ const (
 	gone      = iota // it has executed its program, or ended
 	announced        // it has reached its mark
 	walking
+	// parted says that it has left our table of descriptors: the highest priority of
+	// SCHED_FIFO, which is the same everywhere.
+	parted = 99
 )
 
 // Announce appends a mark, which Announced waits for. The child's standard

@@ -44,7 +44,8 @@ func (s Started) Pidfd() int { return s.pidfd }
 
 // Start clones a child that walks the script. flags are CLONE_NEW flags;
 // cgroup is the descriptor of a version 2 group that the child is born in, or
-// -1. It returns as soon as the child exists: Await must follow.
+// -1. It returns as soon as the child exists: Await must follow. The descriptors that
+// the script names stay open until that or another wait for the child is over.
 func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 	if s.full != nil {
 		return Started{}, s.full
@@ -61,6 +62,7 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 		c.clone.flags |= unix.CLONE_INTO_CGROUP
 		c.clone.cgroup = uint64(cgroup)
 	}
+	c.clone.flags |= s.shareTable()
 	pid := cloneWalk(c)
 	if pid < 0 {
 		return Started{}, os.NewSyscallError("clone3", syscall.Errno(-pid))
@@ -100,7 +102,7 @@ func (s Started) Await() (*Process, error) {
 		_, _, reaped := reapPid(pid)
 		return nil, errors.Join(fmt.Errorf("spawn: pidfd_open: %w", err), reaped)
 	}
-	return (&Process{pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd")}).unlessFailed(s.script)
+	return (&Process{pid: pid, pidfd: pidfdFile(pidfd)}).unlessFailed(s.script)
 }
 
 // Born says whether a script that branches has done so. Before that it can have
@@ -195,8 +197,9 @@ func (p *Process) unlessFailed(s *Script) (*Process, error) {
 }
 
 // pidfdFile lets Go's poller wait for the process, so that waiting costs a
-// goroutine and not a thread.
+// goroutine and not a thread. The descriptor is out of the way of new processes.
 func pidfdFile(fd int) *os.File {
+	fd = Aside(fd)
 	unix.SetNonblock(fd, true) //nolint:errcheck // without it a thread waits instead
 	return os.NewFile(uintptr(fd), "pidfd")
 }

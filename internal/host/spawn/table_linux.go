@@ -1,0 +1,82 @@
+package spawn
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program that holds ten thousand sandboxes has as many descriptors. A child that
+// copies the whole table to close nearly all of it again would cost more with each of
+// them, so children share the table and leave it by their first step, with a copy of
+// its low end only. What is kept for long is put aside, above that.
+
+// aside is where the descriptors begin that are no concern of new processes.
+const aside = 1024
+
+const lastDescriptor = 1<<32 - 1
+
+// Aside moves a descriptor that is kept for long out of the way of new processes. It
+// stays where it is if the limit on descriptors leaves no room.
+func Aside(fd int) int {
+	if fd >= aside {
+		return fd
+	}
+	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, aside)
+	if err != nil {
+		return fd
+	}
+	unix.Close(fd)
+	return moved
+}
+
+// leaveTable appends, as the first step, the leaving of our table of descriptors;
+// Start fills in from where on nothing is copied.
+func (s *Script) leaveTable() {
+	step := s.Call(unix.SYS_CLOSE_RANGE, 0, lastDescriptor, unix.CLOSE_RANGE_UNSHARE)
+	s.leave = &step
+}
+
+// TellParted appends the telling that the child has left our table, which Parted waits
+// for. It must be the first that is appended.
+func (s *Script) TellParted() {
+	at := s.there(unsafe.Pointer(&s.control().phase))
+	s.Call(unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SCHED_FIFO).IntoAddress(at) // it is parted
+	s.Call(unix.SYS_FUTEX, at, futexWakeOp, everyone)
+}
+
+// Parted waits until the child has left our table. Descriptors that its script names
+// must stay open until then, or until another wait for the child is over.
+func (s Started) Parted() {
+	word := &s.script.control().phase
+	for atomic.LoadUint32(word) == walking {
+		futexAwait(word, walking, 0)
+	}
+}
+
+// shareTable gives the flag for the clone of a child that leaves the table by itself.
+func (s *Script) shareTable() uint64 {
+	if s.leave == nil {
+		return 0
+	}
+	s.step(s.leave.index).args[0] = s.firstUnused()
+	return unix.CLONE_FILES
+}
+
+// firstUnused is above every descriptor that the script names.
+func (s *Script) firstUnused() uintptr {
+	highest := int32(2)
+	for i := range s.count {
+		st := s.step(i)
+		for k, how := range calls[st.nr].args {
+			if how == descriptor {
+				highest = max(highest, int32(st.args[k]))
+			}
+		}
+	}
+	if nested := &s.control().nested; nested.flags&unix.CLONE_INTO_CGROUP != 0 {
+		highest = max(highest, int32(nested.cgroup))
+	}
+	return uintptr(highest) + 1
+}
