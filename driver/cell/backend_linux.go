@@ -24,7 +24,7 @@ func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, err
 		return nil, err
 	}
 	command := confine.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, UID: c.UID, GID: c.GID, Groups: c.Groups,
-		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Group: cgroup.Attach{Into: -1}}
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
 	if c.TTY != nil {
 		command.Stdin, command.Stdout, command.Stderr, command.Terminal = c.TTY, c.TTY, c.TTY, true
 		if err := b.giveTerminal(c); err != nil {
@@ -105,8 +105,8 @@ func (p *process) account(command *confine.Command, killTree bool) (err error) {
 			return err
 		}
 	}
-	command.Group, err = group.Attach(true)
-	return err
+	command.Group = group.Way()
+	return nil
 }
 
 // Pid implements guest.Process: the number that the cell knows it by.

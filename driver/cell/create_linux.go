@@ -156,11 +156,7 @@ func (i *instance) limit() error {
 	if err := i.engine.limit(i.group, i.spec.Limits); err != nil || i.group == nil {
 		return err
 	}
-	attach, err := i.group.Attach(true)
-	if err != nil {
-		return err
-	}
-	return i.cell.Regroup(attach)
+	return i.cell.Regroup(i.group.Way())
 }
 
 // holds says whether cgroups can enforce a controller's limit here.

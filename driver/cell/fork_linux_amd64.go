@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"aether/internal/host/cgroup"
 	"aether/internal/host/checkpoint"
 	"aether/internal/host/confine"
 	"aether/internal/host/zygote"
@@ -218,11 +217,7 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 func (i *instance) checkpointFor(ctx context.Context, first *instance, only bool) (*zygote.Tree, error) {
 	last, current := i.kept.take()
 	if last != nil && only {
-		j, err := first.joining()
-		if err == nil {
-			_, err = last.Prejoin(j, current)
-		}
-		if err != nil {
+		if _, err := last.Prejoin(first.joining(), current); err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 	}
@@ -254,12 +249,12 @@ func (i *instance) openWrites(last *zygote.Tree, child *instance) (*confine.Writ
 }
 
 // joining is how processes join the cell.
-func (i *instance) joining() (j confine.Joining, err error) {
-	j = confine.Joining{Cell: i.cell, Group: cgroup.Attach{Into: -1}}
+func (i *instance) joining() confine.Joining {
+	j := confine.Joining{Cell: i.cell}
 	if i.group != nil {
-		j.Group, err = i.group.Attach(true)
+		j.Group = i.group.Way()
 	}
-	return j, err
+	return j
 }
 
 // checkpointAll takes a checkpoint of all processes. If they are those of the last
@@ -302,11 +297,7 @@ func (child *instance) restore(from origin, tree *zygote.Tree) error {
 	if err != nil {
 		return err
 	}
-	j, err := child.joining()
-	if err != nil {
-		return err
-	}
-	restored, err := tree.Restore(j, streams)
+	restored, err := tree.Restore(child.joining(), streams)
 	if err != nil {
 		return err
 	}

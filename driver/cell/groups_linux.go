@@ -27,20 +27,16 @@ func newGroups(runDir string) (*groups, error) {
 	return &groups{hierarchy: hierarchy, owner: owner}, nil
 }
 
-// make makes a group without limits, with the way into it open.
-func (g *groups) make() (*cgroup.Group, cgroup.Attach, error) {
+// make makes a group without limits, and gives the way into it.
+func (g *groups) make() (*cgroup.Group, cgroup.Way, error) {
 	if g == nil {
-		return nil, cgroup.Attach{Into: -1}, nil
+		return nil, cgroup.Way{}, nil
 	}
 	group, err := g.owner.Create(fmt.Sprintf("cell-%d", g.count.Add(1)))
 	if err != nil {
-		return nil, cgroup.Attach{}, err
+		return nil, cgroup.Way{}, err
 	}
-	attach, err := group.Attach(true)
-	if err != nil {
-		return nil, attach, joinRemoval(context.Background(), group, err)
-	}
-	return group, attach, nil
+	return group, group.Way(), nil
 }
 
 func (g *groups) close(ctx context.Context) error {

@@ -60,25 +60,25 @@ func try() (gaps []sandbox.Gap, err error) {
 		return nil, unavailable(err)
 	}
 	defer base.Close()
-	err = inGroup(filepath.Join(dir, "run"), func(group cgroup.Attach) error { return bootAndEnter(base, group) })
+	err = inGroup(filepath.Join(dir, "run"), func(group cgroup.Way) error { return bootAndEnter(base, group) })
 	return host.Gaps(), err
 }
 
 // inGroup runs fn with a way into a group of its own, if this user can have one.
-func inGroup(runDir string, fn func(cgroup.Attach) error) (err error) {
+func inGroup(runDir string, fn func(cgroup.Way) error) (err error) {
 	groups, err := newGroups(runDir)
 	if err != nil && sandbox.ClassOf(err) != sandbox.Unavailable {
 		return err
 	}
 	defer func() { err = errors.Join(err, groups.close(context.Background())) }()
-	group, attach, err := groups.make()
+	group, way, err := groups.make()
 	if err != nil {
 		return err
 	}
-	return joinRemoval(context.Background(), group, fn(attach))
+	return joinRemoval(context.Background(), group, fn(way))
 }
 
-func bootAndEnter(base *confine.Base, group cgroup.Attach) error {
+func bootAndEnter(base *confine.Base, group cgroup.Way) error {
 	cell, err := base.Boot(confine.Config{Hostname: "probe", Upper: sandbox.MinDisk, Group: group})
 	if err != nil {
 		return unavailable(err)
@@ -91,7 +91,7 @@ func bootAndEnter(base *confine.Base, group cgroup.Attach) error {
 
 // enter takes every step that a command takes, up to its program: there is none in
 // a cell of mount points, and that this alone is missing is what is wanted.
-func enter(cell *confine.Cell, group cgroup.Attach) error {
+func enter(cell *confine.Cell, group cgroup.Way) error {
 	const nothing = "/aether-probe"
 	_, _, err := cell.Exec(confine.Command{Path: nothing, Args: []string{nothing}, Dir: "/",
 		UID: confine.UserID, GID: confine.UserID, Group: group})

@@ -31,6 +31,13 @@ type Level struct {
 	Each *Each `json:"each,omitempty"`
 }
 
+// The parts of a life.
+const (
+	lapCreate  = "create"
+	lapCommand = "command"
+	lapEnd     = "end"
+)
+
 // Each is what one idle sandbox holds of the host and of this program.
 type Each struct {
 	HostKiB     float64 `json:"host_kib"`

@@ -12,13 +12,6 @@ import (
 	"aether/sandbox"
 )
 
-// The parts of a life.
-const (
-	lapCreate  = "create"
-	lapCommand = "command"
-	lapEnd     = "end"
-)
-
 // patience bounds one turn.
 const patience = 30 * time.Second
 

@@ -84,14 +84,7 @@ func (g *Group) closeAttach() error {
 	if g.attach == nil {
 		return nil
 	}
-	fds := g.attach.Files
-	if g.attach.Into >= 0 {
-		fds = append(fds, g.attach.Into)
-	}
+	open := g.attach
 	g.attach = nil
-	var err error
-	for _, fd := range fds {
-		err = errors.Join(err, unix.Close(fd))
-	}
-	return err
+	return open.Close()
 }

@@ -19,7 +19,7 @@ import (
 type FileRestorer struct {
 	checkpoint *Checkpoint
 	cell       *confine.Cell
-	group      cgroup.Attach // where who makes things in the cell is accounted
+	group      cgroup.Way // where who makes things in the cell is accounted
 	streams    []*Stream
 
 	// Outside are the new ends of streams that are outside of the cell. They stay the
@@ -37,7 +37,7 @@ type FileRestorer struct {
 
 // NewFileRestorer makes what processes of the cell itself must make, for all of
 // them. ready is called before, when something is.
-func NewFileRestorer(c *Checkpoint, cell *confine.Cell, group cgroup.Attach, streams []*Stream, ready func() error) (*FileRestorer, error) {
+func NewFileRestorer(c *Checkpoint, cell *confine.Cell, group cgroup.Way, streams []*Stream, ready func() error) (*FileRestorer, error) {
 	r := newFileRestorer(c, cell, group, streams)
 	if err := r.makeObjects(ready); err != nil {
 		r.CloseGiven()
@@ -46,7 +46,7 @@ func NewFileRestorer(c *Checkpoint, cell *confine.Cell, group cgroup.Attach, str
 	return r, nil
 }
 
-func newFileRestorer(c *Checkpoint, cell *confine.Cell, group cgroup.Attach, streams []*Stream) *FileRestorer {
+func newFileRestorer(c *Checkpoint, cell *confine.Cell, group cgroup.Way, streams []*Stream) *FileRestorer {
 	return &FileRestorer{checkpoint: c, cell: cell, group: group, streams: streams, Outside: map[*Stream]*os.File{},
 		open: map[int]*os.File{}, pipes: map[uint64]*pipe{}, terminals: map[int]*os.File{}}
 }
@@ -54,7 +54,7 @@ func newFileRestorer(c *Checkpoint, cell *confine.Cell, group cgroup.Attach, str
 // CheckRestorable refuses a checkpoint that could not be restored in a cell like
 // this one.
 func CheckRestorable(c *Checkpoint, cell *confine.Cell, streams []*Stream) error {
-	r := newFileRestorer(c, cell, cgroup.Attach{Into: -1}, streams)
+	r := newFileRestorer(c, cell, cgroup.Way{}, streams)
 	for _, p := range c.Processes {
 		if err := r.check(p); err != nil {
 			return err

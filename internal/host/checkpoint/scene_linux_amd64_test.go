@@ -60,7 +60,7 @@ func hostTree(t *testing.T) confine.Tree {
 	return confine.Tree{Layers: []string{layer}, Binds: []confine.Bind{{Source: "/usr", Target: "/usr"}}}
 }
 
-var noGroup = cgroup.Attach{Into: -1}
+var noGroup cgroup.Way
 
 // boot makes a cell.
 func (s *scene) boot(t *testing.T) *confine.Cell {

@@ -85,14 +85,13 @@ func keepOne(base *Base, config Config, end time.Time) {
 	}
 }
 
-func limited(owner *cgroup.Owner, name string, limits cgroup.Limits) (*cgroup.Group, cgroup.Attach, error) {
+func limited(owner *cgroup.Owner, name string, limits cgroup.Limits) (*cgroup.Group, cgroup.Way, error) {
 	group, err := owner.Create(name)
 	if err != nil {
-		return nil, cgroup.Attach{}, err
+		return nil, cgroup.Way{}, err
 	}
 	if err := group.Set(limits); err != nil {
-		return nil, cgroup.Attach{}, err
+		return nil, cgroup.Way{}, err
 	}
-	attach, err := group.Attach(true)
-	return group, attach, err
+	return group, group.Way(), nil
 }

@@ -18,7 +18,7 @@ import (
 // Config is what a cell is to be.
 type Config struct {
 	// Group is where the cell is accounted and limited.
-	Group cgroup.Attach
+	Group cgroup.Way
 	// HostNetwork leaves the cell on the host's network.
 	HostNetwork bool
 	// Mounts are shown inside besides the image.

@@ -10,7 +10,7 @@ import (
 	"aether/internal/host/cgroup"
 )
 
-var noGroup = cgroup.Attach{Into: -1}
+var noGroup cgroup.Way
 
 // hostTree is a bare root over this machine's /usr.
 func hostTree(t testing.TB) Tree {

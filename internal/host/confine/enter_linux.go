@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -28,8 +29,13 @@ type target struct {
 }
 
 // withTarget runs fn with the cell as target; its PID 1 is not reaped meanwhile.
-func (c *Cell) withTarget(group cgroup.Attach, fn func(target) error) error {
+func (c *Cell) withTarget(way cgroup.Way, fn func(target) error) error {
 	return c.init.Near(firstFd, func(pidfd int) (err error) {
+		group, err := way.Open(firstFd)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, group.Close()) }()
 		t := target{pidfd: pidfd, joined: c.namespace, group: group, cgroupns: -1}
 		if group.Into >= 0 {
 			if t.cgroupns, err = openCgroupNamespace(c.init.Pid()); err != nil {

@@ -26,7 +26,7 @@ type Command struct {
 	// Terminal makes standard input the controlling terminal.
 	Terminal bool
 	// Group is where the process is accounted; its files stay open.
-	Group cgroup.Attach
+	Group cgroup.Way
 }
 
 func (c Command) size() int {

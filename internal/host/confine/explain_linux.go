@@ -21,8 +21,13 @@ func (b *Base) Explain(w io.Writer, config Config, command Command) error {
 		return err
 	}
 	defer s.Free()
+	group, err := command.Group.Open(firstFd)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
 	cell := &Cell{host: b.host, config: config}
-	if _, err := s.enter(cell, target{pidfd: unix.Getpid(), joined: joined(config), group: command.Group, cgroupns: command.Group.Into}, command); err != nil {
+	if _, err := s.enter(cell, target{pidfd: unix.Getpid(), joined: joined(config), group: group, cgroupns: group.Into}, command); err != nil {
 		return err
 	}
 	return s.explain(w, "The command: clone3 by a thread of aether, then")
@@ -55,7 +60,12 @@ func (b *Base) explainBoot(w io.Writer, config Config) error {
 		return err
 	}
 	defer s.Free()
-	s.boot(&Cell{host: b.host, base: b, config: config}, mounts)
+	group, err := config.Group.Open(firstFd)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	s.boot(&Cell{host: b.host, base: b, config: config}, mounts, group)
 	return s.explain(w, "PID 1: clone3 with new user, pid, mount, ipc, uts and net namespaces, then")
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // NoGroup is accounted nowhere.
-var NoGroup = cgroup.Attach{Into: -1}
+var NoGroup cgroup.Way
 
 // AttackScene shows the attacks of these tests to those of forks, which are outside of
 // this package because what forks cells imports it.

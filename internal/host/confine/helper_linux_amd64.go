@@ -17,7 +17,7 @@ import (
 type Helper struct {
 	Who   Credentials
 	Dir   string
-	Group cgroup.Attach
+	Group cgroup.Way
 	// Inputs are at the process's descriptors from FirstInput on.
 	Inputs []*os.File
 	// Write appends the steps and says how many descriptors they make, each the

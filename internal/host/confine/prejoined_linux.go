@@ -6,6 +6,7 @@ import (
 	"os"
 	"syscall"
 
+	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func (c *Cell) newPrejoined(who credentials) (*prejoined, error) {
 	if err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
-	e := &prejoined{script: s, who: who, socket: ours, groups: len(c.config.Group.Files)}
+	e := &prejoined{script: s, who: who, socket: ours, groups: c.config.Group.Files()}
 	if err := e.start(c, theirs); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: make a pre-joined process: %w", err), ours.Close(), s.Free())
 	}
@@ -66,12 +67,17 @@ func SocketPair() (ours, theirs *os.File, err error) {
 }
 
 func (e *prejoined) start(c *Cell, socket *os.File) error {
-	return c.init.Near(firstFd, func(pidfd int) error {
-		if err := e.build(c, pidfd, socket); err != nil {
+	return c.init.Near(firstFd, func(pidfd int) (err error) {
+		group, err := c.config.Group.Open(firstFd)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, group.Close()) }()
+		if err := e.build(c, pidfd, group, socket); err != nil {
 			return err
 		}
 		return c.host.on(func(*spawner) (err error) {
-			if e.started, err = e.script.Start(0, c.config.Group.Into); err == nil {
+			if e.started, err = e.script.Start(0, group.Into); err == nil {
 				e.started.Parted()
 			}
 			return err
@@ -80,13 +86,13 @@ func (e *prejoined) start(c *Cell, socket *os.File) error {
 }
 
 // build writes the script up to where the command must be known.
-func (e *prejoined) build(c *Cell, pidfd int, socket *os.File) error {
+func (e *prejoined) build(c *Cell, pidfd int, group cgroup.Attach, socket *os.File) error {
 	s, h := e.script, c.host
 	s.TellParted()
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
 	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
-	e.keep(c, socket)
+	e.keep(c, group, socket)
 	s.Call(unix.SYS_UMASK, 0o022)
 	s.rlimits(c.config.Processes)
 	s.emptyBounds()
@@ -109,8 +115,8 @@ func (e *prejoined) build(c *Cell, pidfd int, socket *os.File) error {
 // keep gives the descriptors that are needed later their numbers and closes all
 // others. Those of cgroups may have any number and are first copied out of the
 // way.
-func (e *prejoined) keep(c *Cell, socket *os.File) {
-	s, files := e.script, c.config.Group.Files
+func (e *prejoined) keep(c *Cell, group cgroup.Attach, socket *os.File) {
+	s, files := e.script, group.Files
 	s.part(partFiles)
 	var copies []spawn.Step
 	for _, fd := range files {
@@ -131,7 +137,7 @@ func (e *prejoined) keep(c *Cell, socket *os.File) {
 // fits says whether the pre-joined process can bring a command in.
 func (e *prejoined) fits(c *Cell, command Command) bool {
 	return command.size() <= prejoinedArguments && e.who.equal(commandCredentials(c.host, command)) &&
-		sameGroup(command.Group, c.config.Group)
+		command.Group == c.config.Group
 }
 
 // exec brings a command in. The pre-joined process is used up. If it was not able to, for

@@ -24,7 +24,7 @@ const refill = 10 * time.Millisecond
 // an ordinary user, everything of whose has one id, and not where memory is
 // limited from birth on, for who stands by shares this program's.
 func (c *Cell) standby() bool {
-	return c.config.Ready && !c.config.Group.IntoMemory && !c.host.Identity.Single
+	return c.config.Ready && !c.config.Group.IntoMemory() && !c.host.Identity.Single
 }
 
 // ready makes the next command of that user faster, for some memory: a process
@@ -59,7 +59,7 @@ func (c *Cell) take(command Command) *prejoined {
 // prepare gets ready for a command like the one before. Without a pre-joined process the
 // next one only takes longer, so a failure is nobody's concern.
 func (c *Cell) prepare(command Command) {
-	if !c.standby() || !sameGroup(command.Group, c.config.Group) {
+	if !c.standby() || command.Group != c.config.Group {
 		return
 	}
 	who := commandCredentials(c.host, command)
@@ -83,7 +83,7 @@ func (r *readiness) stale(who credentials) bool {
 func (c *Cell) StandingBy() int64 {
 	c.readiness.mu.Lock()
 	defer c.readiness.mu.Unlock()
-	if c.readiness.next == nil || c.config.Group.Into < 0 {
+	if c.readiness.next == nil || !c.config.Group.Clones() {
 		return 0
 	}
 	return 1
@@ -104,8 +104,8 @@ func (c *Cell) dismiss() error {
 
 // Regroup says where commands are accounted from now on. It must come before the
 // first command.
-func (c *Cell) Regroup(group cgroup.Attach) error {
-	if sameGroup(group, c.config.Group) {
+func (c *Cell) Regroup(group cgroup.Way) error {
+	if group == c.config.Group {
 		return nil
 	}
 	c.config.Group = group
@@ -119,8 +119,6 @@ func (c *Cell) endReadiness() error {
 	c.readiness.mu.Unlock()
 	return c.dismiss()
 }
-
-func sameGroup(a, b cgroup.Attach) bool { return a.Into == b.Into && slices.Equal(a.Files, b.Files) }
 
 func commandCredentials(h *Host, command Command) credentials {
 	return credentials{uid: command.UID, gid: command.GID, groups: command.Groups, single: h.Identity.Single}

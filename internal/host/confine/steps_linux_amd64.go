@@ -23,15 +23,15 @@ func (h *Host) Steps(s *spawn.Script) Steps { return Steps{script{s, &plan{witho
 // Joining is a cell that a process joins, and the groups where it is accounted.
 type Joining struct {
 	Cell  *Cell
-	Group cgroup.Attach
+	Group cgroup.Way
 }
 
 // WithFiles runs fn with the descriptors that Join needs.
 func (j Joining) WithFiles(fn func(fds []int) error) error {
 	return j.Cell.withTarget(j.Group, func(t target) error {
-		files := append([]int{t.pidfd}, j.Group.Files...)
-		if j.Group.Into >= 0 {
-			files = append(files, j.Group.Into, t.cgroupns)
+		files := append([]int{t.pidfd}, t.group.Files...)
+		if t.group.Into >= 0 {
+			files = append(files, t.group.Into, t.cgroupns)
 		}
 		return fn(files)
 	})
@@ -39,10 +39,10 @@ func (j Joining) WithFiles(fn func(fds []int) error) error {
 
 // count is how many there are.
 func (j Joining) count() int {
-	if j.Group.Into >= 0 {
-		return 3 + len(j.Group.Files)
+	if j.Group.Clones() {
+		return 3 + j.Group.Files()
 	}
-	return 1 + len(j.Group.Files)
+	return 1 + j.Group.Files()
 }
 
 // Join appends the joining of the cell: who walks the script receives by a socket
@@ -53,10 +53,10 @@ func (j Joining) count() int {
 func (s Steps) Join(j Joining, socket, nspid int, flags uint64) {
 	const first = 3
 	t := target{pidfd: first, joined: j.Cell.namespace, group: cgroup.Attach{Into: -1}, cgroupns: -1}
-	for i := range j.Group.Files {
+	for i := range j.Group.Files() {
 		t.group.Files = append(t.group.Files, first+1+i)
 	}
-	if count := j.count(); j.Group.Into >= 0 {
+	if count := j.count(); j.Group.Clones() {
 		t.group.Into, t.cgroupns = first+count-2, first+count-1
 	}
 	s.Receive(socket, j.count(), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)

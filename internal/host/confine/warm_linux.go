@@ -69,8 +69,13 @@ func (b *WarmCell) Discard() error {
 
 // start clones PID 1 and waits until it runs its program. It leaves no process
 // behind if it fails.
-func (c *Cell) start(s script, mounts []openMount) error {
-	words := s.boot(c, mounts)
+func (c *Cell) start(s script, mounts []openMount) (err error) {
+	group, err := c.config.Group.Open(firstFd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	words := s.boot(c, mounts, group)
 	if err := s.Err(); err != nil {
 		return err
 	}
@@ -83,11 +88,11 @@ func (c *Cell) start(s script, mounts []openMount) error {
 		defer c.host.one.Unlock()
 	}
 	var started spawn.Started
-	err := c.host.on(func(t *spawner) (err error) {
+	err = c.host.on(func(t *spawner) (err error) {
 		if err := t.stand(c.base); err != nil {
 			return err
 		}
-		started, err = s.Start(flags, c.config.Group.Into)
+		started, err = s.Start(flags, group.Into)
 		return err
 	})
 	if err != nil {
@@ -138,10 +143,10 @@ func awaitJoinable(pid int) error {
 }
 
 // boot appends everything that PID 1 does.
-func (s script) boot(c *Cell, mounts []openMount) words {
+func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach) words {
 	h := c.host
 	w := words{s.Word(), s.Word()}
-	s.join(c.config.Group)
+	s.join(group)
 	s.initFiles(h)
 	s.keepMounts(mounts)
 	if !c.config.HostNetwork {

@@ -348,9 +348,6 @@ const (
 	gone      = iota // it has executed its program, or ended
 	announced        // it has reached its mark
 	walking
-	// parted says that it has left our table of descriptors: the highest priority of
-	// SCHED_FIFO, which is the same everywhere.
-	parted = 99
 )
 
 // Announce appends a mark, which Announced waits for. The child's standard

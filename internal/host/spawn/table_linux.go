@@ -42,7 +42,8 @@ func (s *Script) leaveTable() {
 // for. It must be the first that is appended.
 func (s *Script) TellParted() {
 	at := s.there(unsafe.Pointer(&s.control().phase))
-	s.Call(unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SCHED_FIFO).IntoAddress(at) // it is parted
+	// The highest priority of SCHED_FIFO is 99 everywhere, which is no other phase.
+	s.Call(unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SCHED_FIFO).IntoAddress(at)
 	s.Call(unix.SYS_FUTEX, at, futexWakeOp, everyone)
 }
 

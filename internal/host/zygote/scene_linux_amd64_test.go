@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"aether/internal/host/cgroup"
 	"aether/internal/host/checkpoint"
 	"aether/internal/host/confine"
 	"aether/internal/host/spawn"
@@ -29,7 +28,7 @@ const noticeWithin = 10 * time.Second
 // TestAgainAsOrdinaryUser runs the tests as an ordinary user too.
 func TestAgainAsOrdinaryUser(t *testing.T) { unprivtest.AsOrdinaryUser(t, []string{"-test.short"}) }
 
-var config = confine.Config{Hostname: "cell", Upper: 16 << 20, Group: cgroup.Attach{Into: -1}}
+var config = confine.Config{Hostname: "cell", Upper: 16 << 20}
 
 // scene is a program in a cell that is forked.
 type scene struct {
