@@ -121,7 +121,7 @@ func inherited() error {
 
 // stageLeft passes if a place of the stage can still be seen.
 func stageLeft() error {
-	for _, place := range []string{stageLayer + "0", stageBind + "0", stageUpper, stageRoot, stageProc, stageEmpty} {
+	for _, place := range []string{stageLayer + "0", stageBind + "0", stageUpper, stageRoot, stageProc, stageOwn, stageNone} {
 		if _, err := os.Lstat(place); err == nil {
 			return nil
 		}

@@ -29,6 +29,7 @@ type facts struct {
 	OtherPort int    // a listener in another cell
 	Limit     int    // how far an exhausting attack goes
 	Memory    int64  // what the memory group of a keeper's cell may hold
+	Sharing   sharing
 }
 
 // trial is one attempt on one wall. Inside, try gives nil if the wall was
@@ -61,7 +62,7 @@ var attacks = []attack{
 var roles = map[string]func(facts) error{
 	"neighbour": neighbour, "resident": resident, "spy": spy, "stopper": stopper, "daemons": daemons, "linger": linger,
 	"hog": hog, "fill": fill, "inodes": inodes, "descriptors": descriptors, "terminals": terminals, "watchers": watchers,
-	"threads": threads, "keeper": keeper, "abi": foreignABI,
+	"threads": threads, "keeper": keeper, "abi": foreignABI, "signaller": signaller, "watcher": watcher,
 }
 
 // errHeld is for walls that answer with nothing rather than with an errno.

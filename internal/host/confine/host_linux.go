@@ -229,7 +229,10 @@ type Base struct {
 }
 
 // Prepare makes a tree ready.
-func (h *Host) Prepare(tree Tree) (*Base, error) {
+func (h *Host) Prepare(tree Tree) (_ *Base, err error) {
+	if tree.views, err = viewsOf(tree.Binds, h.Identity.Single); err != nil {
+		return nil, fmt.Errorf("confine: prepare the image: %w", err)
+	}
 	b := &Base{host: h, tree: tree}
 	if h.Identity.Single {
 		return b, nil
@@ -238,7 +241,7 @@ func (h *Host) Prepare(tree Tree) (*Base, error) {
 		s.Call(unix.SYS_DUP3, h.userns.Fd(), usernsFd, unix.O_CLOEXEC)
 		s.stage(h.dir, tree, usernsFd)
 	}
-	err := h.visit(unix.CLONE_NEWNS, build, func(pid int) (err error) {
+	err = h.visit(unix.CLONE_NEWNS, build, func(pid int) (err error) {
 		b.mount, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 		return err
 	})

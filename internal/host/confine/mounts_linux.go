@@ -27,6 +27,8 @@ type openMount struct {
 	fd   int
 	ours bool // opened here, to be closed here
 	disk bool // not shown, but where the cell's writes go
+	// devices says that it is the cell's view of the stage's devices.
+	devices bool
 }
 
 // openMounts opens what a cell is shown, after the disk for its writes if it has
@@ -49,7 +51,11 @@ func openMounts(h *Host, config Config) (open []openMount, err error) {
 		}
 		open = append(open, o)
 	}
-	return open, nil
+	if h.Identity.Single {
+		return open, nil
+	}
+	place, err := h.placeForDevices()
+	return append(open, place), err
 }
 
 func (h *Host) openMount(m Mount) (openMount, error) {
@@ -101,7 +107,7 @@ func (m Mount) attributes() uint64 {
 // those that this program opened are inherited above all of these.
 const (
 	mountFd     = stageFd + 1
-	inheritedFd = mountFd + maxMounts
+	inheritedFd = mountFd + maxMounts + 1 // the last is that of the devices
 	maxMounts   = 64
 )
 
@@ -137,7 +143,7 @@ func (s script) attachMounts(list []openMount) {
 		s.part(partMounts)
 	}
 	for i, m := range list {
-		if m.disk {
+		if m.disk || m.devices {
 			continue
 		}
 		s.mountPoint(m)

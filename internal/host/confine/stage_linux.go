@@ -13,6 +13,8 @@ type Tree struct {
 	Layers []string
 	// Binds are directories of the host shown read-only over the layers.
 	Binds []Bind
+
+	views []view // of the binds
 }
 
 // Bind shows a directory of the host inside.
@@ -23,19 +25,12 @@ type Bind struct{ Source, Target string }
 const (
 	stageLayer = "/l" // /l0, /l1, ...
 	stageBind  = "/b"
-	stageDev   = "/d"
+	stageOwn   = "/d" // what every cell has one of: see devices
 	stageUpper = "/t"
 	stageRoot  = "/m"
 	stageProc  = "/p"
-	stageEmpty = "/e" // an empty file, mounted over files that are masked
-	stageBlank = "/f" // an empty directory, likewise
+	stageNone  = "/f" // an empty directory, the lowest layer of views
 )
-
-// devices are the nodes of a cell's /dev: none of them reaches hardware.
-var devices = []struct {
-	name         string
-	major, minor uint32
-}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
 
 const (
 	quiet    = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
@@ -51,60 +46,35 @@ func (s script) stage(dir string, tree Tree, userns int) {
 	s.mount("none", "/", "none", unix.MS_REC|unix.MS_PRIVATE, "")
 	s.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID, "size=1m,mode=755")
 	s.chdir(dir)
-	for _, place := range []string{stageDev, stageUpper, stageRoot, stageProc, stageBlank} {
+	for _, place := range []string{stageOwn, stageUpper, stageRoot, stageProc, stageNone} {
 		s.mkdir("."+place, 0o755)
 	}
-	s.file("." + stageEmpty)
 	for i, layer := range tree.Layers {
-		s.show(layer, stageLayer, i, userns)
+		place := "." + stageLayer + strconv.Itoa(i)
+		s.mkdir(place, 0o755)
+		s.show(layer, place, unix.AT_RECURSIVE, userns)
 	}
-	for i, bind := range tree.Binds {
-		s.show(bind.Source, stageBind, i, userns)
-	}
+	s.showViews(tree.views, userns)
 	s.devices(userns >= 0)
 	// A visible, unmasked /proc is what the kernel asks for before a user
 	// namespace may mount its own.
 	s.bind("/proc", "."+stageProc)
-	// What covers the masked parts of /proc is on this mount too.
 	s.setattr(here, ".", 0, readOnly, -1)
 	s.pivot()
 }
 
-// show attaches a host directory to the stage, read-only and, with a user
-// namespace to go by, id-mapped. A file system that cannot be id-mapped is shown
+// show attaches a path of the host to the stage, read-only and, with a user
+// namespace to go by, id-mapped, and with AT_RECURSIVE also what is mounted below
+// it. A file system that cannot be id-mapped is shown
 // all the same; its files then belong to nobody inside.
-func (s script) show(source, place string, i, userns int) {
-	target := "." + place + strconv.Itoa(i)
-	s.mkdir(target, 0o755)
+func (s script) show(source, place string, recursive uintptr, userns int) {
 	s.Call(unix.SYS_CLOSE, stageFd).MayFail()
-	s.Call(unix.SYS_OPEN_TREE, here, s.String(source), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	s.Call(unix.SYS_OPEN_TREE, here, s.String(source), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|recursive)
 	s.setattr(stageFd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, readOnly, -1)
 	if userns >= 0 {
 		s.setattr(stageFd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, unix.MOUNT_ATTR_IDMAP, userns).MayFail()
 	}
-	s.Call(unix.SYS_MOVE_MOUNT, stageFd, s.String(""), here, s.String(target), unix.MOVE_MOUNT_F_EMPTY_PATH)
-}
-
-// devices makes a /dev with the harmless nodes. Root makes the nodes; in a user
-// namespace nobody may, so the host's are mounted.
-func (s script) devices(own bool) {
-	dir := "." + stageDev
-	s.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,mode=755")
-	for _, d := range devices {
-		if own {
-			s.Call(unix.SYS_MKNODAT, here, s.String(dir+"/"+d.name), unix.S_IFCHR|0o666, uintptr(unix.Mkdev(d.major, d.minor)))
-			continue
-		}
-		s.file(dir + "/" + d.name)
-		s.mount("/dev/"+d.name, dir+"/"+d.name, "none", unix.MS_BIND, "")
-	}
-	for _, link := range [][2]string{{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"},
-		{"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {
-		s.symlink(link[0], dir+"/"+link[1])
-	}
-	s.mkdir(dir+"/pts", 0o755)
-	s.mkdir(dir+"/shm", 0o755)
-	s.setattr(here, dir, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, -1)
+	s.Call(unix.SYS_MOVE_MOUNT, stageFd, s.String(""), here, s.String(place), unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 // mask is a part of /proc that shows or does things to the whole machine.
@@ -124,9 +94,9 @@ func masks(rootInside bool) []mask {
 		switch {
 		case err != nil:
 		case info.IsDir():
-			list = append(list, mask{name, stageBlank})
+			list = append(list, mask{name, ownBlank})
 		case rootInside || info.Mode().Perm()&0o077 != 0:
-			list = append(list, mask{name, stageEmpty})
+			list = append(list, mask{name, ownEmpty})
 		}
 	}
 	return list
@@ -149,10 +119,9 @@ func (s script) root(tree Tree, masks []mask, mounts []openMount, size int64) {
 	s.upper(mounts, size)
 	s.keepUpper()
 	s.mount("overlay", stageRoot, "overlay", unix.MS_NOSUID|unix.MS_NODEV, overlayOptions(tree, stageUpper))
-	for i, bind := range tree.Binds {
-		s.bind(stageBind+strconv.Itoa(i), stageRoot+bind.Target)
-	}
-	s.bind(stageDev, stageRoot+"/dev")
+	s.attachViews(tree.views)
+	s.ownDevices(mounts)
+	s.bind(ownDev, stageRoot+"/dev")
 	s.mount("devpts", stageRoot+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max="+mostTerminals)
 	s.sharedMemory(mounts)
 	s.mount("proc", stageRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")

@@ -92,6 +92,9 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 		if err := t.stand(c.base); err != nil {
 			return err
 		}
+		if err := viewDevices(mounts); err != nil {
+			return err
+		}
 		started, err = s.Start(flags, group.Into)
 		return err
 	})

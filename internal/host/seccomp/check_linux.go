@@ -66,6 +66,7 @@ var checks = append([]check{
 	}},
 	{unix.SYS_MADVISE, noGuards, func(a *assembler) { a.guardAdvice(2) }},
 	{unix.SYS_PROCESS_MADVISE, noGuards, func(a *assembler) { a.guardAdvice(3) }},
+	{unix.SYS_FCNTL, noLeases, func(a *assembler) { a.fcntlCommand() }},
 	{unix.SYS_MKNODAT, noDevices, func(a *assembler) { a.deviceMode(2) }},
 	{unix.SYS_RENAMEAT2, "without leaving a whiteout, which is a device node", func(a *assembler) {
 		a.loadArg(4)

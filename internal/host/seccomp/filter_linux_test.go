@@ -110,6 +110,17 @@ func TestChecks(t *testing.T) {
 		{"a disk", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFBLK | 0o600, 8 << 8}, eperm},
 		{"a whiteout in place of what is renamed", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_WHITEOUT}, eperm},
 		{"an exchange", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_EXCHANGE}, allow},
+		{"a descriptor's flags", unix.SYS_FCNTL, []uint64{0, unix.F_SETFD}, allow},
+		{"a lock", unix.SYS_FCNTL, []uint64{0, unix.F_OFD_SETLKW}, allow},
+		{"a copy of a descriptor", unix.SYS_FCNTL, []uint64{0, unix.F_DUPFD_CLOEXEC}, allow},
+		{"seals", unix.SYS_FCNTL, []uint64{0, unix.F_ADD_SEALS}, allow},
+		{"whether there is a lease", unix.SYS_FCNTL, []uint64{0, unix.F_GETLEASE}, allow},
+		{"a lease", unix.SYS_FCNTL, []uint64{0, unix.F_SETLEASE}, einval},
+		{"the same with rubbish above", unix.SYS_FCNTL, []uint64{0, 1<<32 | unix.F_SETLEASE}, einval},
+		{"a lease of a directory", unix.SYS_FCNTL, []uint64{0, fcntlBase + 16}, einval},
+		{"a watch by signal", unix.SYS_FCNTL, []uint64{0, unix.F_NOTIFY}, einval},
+		{"a hint", unix.SYS_FCNTL, []uint64{0, unix.F_SET_RW_HINT}, einval},
+		{"a hint of an open file", unix.SYS_FCNTL, []uint64{0, unix.F_SET_FILE_RW_HINT}, einval},
 		{"another personality", unix.SYS_PERSONALITY, []uint64{0x0400000}, eperm},
 	} {
 		if got := evaluate(t, program, auditArch, c.nr, c.args...); got != c.want {

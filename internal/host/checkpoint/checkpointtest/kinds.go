@@ -444,8 +444,6 @@ os.mkfifo("/tmp/fifo"); f = os.open("/tmp/fifo", os.O_RDWR)`, "named pipe", fals
 	{"inotify", `i = call(libc.inotify_init())`, "inotify", false},
 	{"message queue", `
 q = libc.mq_open(b"/q", os.O_RDWR | os.O_CREAT, 0o600, None); call(q)`, "message queue", false},
-	{"lease", `
-f = os.open("/tmp/leased", os.O_RDONLY | os.O_CREAT); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK)`, "lease", false},
 	{"signals for a descriptor", `
 r, w = os.pipe(); fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC)`, "O_ASYNC", false},
 	{"removed file that has another name", `

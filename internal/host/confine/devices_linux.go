@@ -1,0 +1,99 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// devices are the nodes of a cell's /dev: none of them reaches hardware.
+var devices = []struct {
+	name         string
+	major, minor uint32
+}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
+
+// What stands at stageOwn.
+const (
+	ownDev   = stageOwn + "/dev"
+	ownEmpty = stageOwn + "/empty" // a file, mounted over files that are masked
+	ownBlank = stageOwn + "/blank" // a directory, likewise
+)
+
+const ownAttributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
+
+// devices makes a /dev with the harmless nodes, and what covers parts of /proc.
+// Root makes the nodes; in a user namespace nobody may, so the host's are mounted.
+func (s script) devices(own bool) {
+	s.mount("tmpfs", "."+stageOwn, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,mode=755")
+	dir := "." + ownDev
+	for _, place := range []string{dir, dir + "/pts", dir + "/shm", "." + ownBlank} {
+		s.mkdir(place, 0o755)
+	}
+	s.file("." + ownEmpty)
+	for _, d := range devices {
+		if own {
+			s.Call(unix.SYS_MKNODAT, here, s.String(dir+"/"+d.name), unix.S_IFCHR|0o666, uintptr(unix.Mkdev(d.major, d.minor)))
+			continue
+		}
+		s.file(dir + "/" + d.name)
+		s.mount("/dev/"+d.name, dir+"/"+d.name, "none", unix.MS_BIND, "")
+	}
+	for _, link := range [][2]string{{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"},
+		{"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {
+		s.symlink(link[0], dir+"/"+link[1])
+	}
+	s.setattr(here, "."+stageOwn, 0, ownAttributes, -1)
+}
+
+// ownDevices appends the covering of the stage's devices, which all cells of an
+// image see, by the cell's own view of them. The stage of an ordinary user's cell
+// is its own already.
+func (s script) ownDevices(mounts []openMount) {
+	for i, m := range mounts {
+		if m.devices {
+			s.Call(unix.SYS_MOVE_MOUNT, uintptr(mountFd+i), s.String(""), here, s.String(stageOwn), unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}
+	}
+}
+
+// placeForDevices reserves a descriptor for the view of the devices. The script
+// that inherits it has to know its number before a thread stands on the stage.
+func (h *Host) placeForDevices() (openMount, error) {
+	fd, err := unix.FcntlInt(h.null.Fd(), unix.F_DUPFD_CLOEXEC, inheritedFd)
+	return openMount{fd: fd, ours: err == nil, devices: true}, os.NewSyscallError("fcntl", err)
+}
+
+// viewDevices puts a view of the stage's devices where a place was reserved for
+// it. It is for a thread that stands on the stage. Nobody but root can make it:
+// devices cannot be opened on what a user namespace has mounted.
+func viewDevices(mounts []openMount) error {
+	for _, m := range mounts {
+		if !m.devices {
+			continue
+		}
+		if err := viewInto(m.fd); err != nil {
+			return fmt.Errorf("devices: %w", err)
+		}
+	}
+	return nil
+}
+
+func viewInto(place int) error {
+	context, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(context)
+	err = errors.Join(unix.FsconfigSetString(context, "lowerdir", stageOwn+":"+stageNone), unix.FsconfigCreate(context))
+	if err != nil {
+		return os.NewSyscallError("fsconfig", err)
+	}
+	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, ownAttributes)
+	if err != nil {
+		return os.NewSyscallError("fsmount", err)
+	}
+	defer unix.Close(mount)
+	return os.NewSyscallError("dup3", unix.Dup3(mount, place, unix.O_CLOEXEC))
+}

@@ -1,0 +1,56 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMountsBelow(t *testing.T) {
+	const text = `21 1 8:1 / / rw - ext4 /dev/vda rw
+22 21 8:2 / /usr/local/share rw - ext4 /dev/vdb rw
+23 21 8:2 / /usr/local rw - ext4 /dev/vdb rw
+24 21 8:2 / /usr/local rw - ext4 /dev/vdb rw
+25 21 8:2 / /usrx rw - ext4 /dev/vdb rw
+26 21 8:2 / /usr rw - ext4 /dev/vdb rw
+27 21 8:3 / /usr/a\040b\134c rw - ext4 /dev/vdb rw
+`
+	if got, want := mountsBelow(text, "/usr"), []string{`/usr/a b\c`, "/usr/local", "/usr/local/share"}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// TestMountsInTheImage: what is mounted below a directory that is shown is shown
+// too, and can be changed as little.
+func TestMountsInTheImage(t *testing.T) {
+	if currentIdentity().Single {
+		t.Skip("only root mounts something on the host")
+	}
+	tree, dir, other := hostTree(t), t.TempDir(), t.TempDir()
+	err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(tree.Layers[0], "shown"), 0o755),
+		os.MkdirAll(dir+"/a:b,c d/deep", 0o755), os.WriteFile(dir+"/file", []byte("below"), 0o644),
+		os.WriteFile(other+"/file", []byte("a file"), 0o644), os.MkdirAll(other+"/deep", 0o755))
+	mounts := [][2]string{{other, dir + "/a:b,c d"}, {other + "/file", dir + "/file"}, {other, dir + "/a:b,c d/deep"}}
+	for _, m := range mounts {
+		if err = errors.Join(err, unix.Mount(m[0], m[1], "", unix.MS_BIND, "")); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Unmount(m[1], unix.MNT_DETACH) })
+	}
+	tree.Binds = append(tree.Binds, Bind{dir, "/shown"})
+	base, err := openHost(t).Prepare(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	cell := bootFrom(t, base, Config{Hostname: "cell", Upper: 1 << 20, Group: noGroup})
+	out, _ := sh(t, cell, `cat /shown/file "/shown/a:b,c d/file" "/shown/a:b,c d/deep/file"; ls "/shown/a:b,c d/deep"
+		for f in /shown/new "/shown/a:b,c d/new" "/shown/a:b,c d/deep/new" /shown/file; do (echo x > "$f") 2>/dev/null && echo "$f is written"; done`)
+	if want := "a filea filea filedeep\nfile"; out != want {
+		t.Errorf("%q, not %q", out, want)
+	}
+}
