@@ -57,7 +57,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		}
 	}
 	limits := limitsOf(spec.Limits)
-	limits.Pids = 0 // enforced with or without cgroups
+	if e.host.BoundsProcesses() {
+		limits.Pids = 0 // enforced with or without cgroups
+	}
 	switch {
 	case e.groups != nil:
 		return e.groups.hierarchy.Enforces(limits)
@@ -172,6 +174,9 @@ func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
 	limits := limitsOf(asked)
 	if !e.holds(cgroup.Pids) {
 		limits.Pids = 0 // a resource limit instead: see config
+	}
+	if limits.Pids == 0 && !e.host.BoundsProcesses() && e.holds(cgroup.Pids) {
+		limits.Pids = defaultProcesses
 	}
 	if limits.Memory == 0 && e.holds(cgroup.Memory) {
 		limits.Memory = sysinfo.HalfOfMemory()

@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -54,7 +55,39 @@ func TestMemoryOfFilesCounts(t *testing.T) {
 	sh(t, instance, "true")
 }
 
+// needBoundedProcesses skips where such a limit is refused.
+func needBoundedProcesses(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 && ordinary() {
+		t.Skip("a root without rights has no limit on processes: see TestProcessesAreBoundedOrRefused")
+	}
+}
+
+// TestProcessesAreBoundedOrRefused: whoever asks for a limit has it, or is told why
+// not. The kernel exempts the host's user 0, which a root without rights gives to its
+// cells, from the resource limit.
+func TestProcessesAreBoundedOrRefused(t *testing.T) {
+	driver, _ := newDriver(t)
+	instance, err := driver.Create(t.Context(), sandbox.Spec{Limits: sandbox.Limits{Processes: 20}})
+	var refusal *sandbox.Error
+	if errors.As(err, &refusal) && refusal.Class == sandbox.Unavailable && refusal.Field == "limits.processes" && refusal.Remedy != "" {
+		if os.Geteuid() != 0 || !ordinary() {
+			t.Errorf("only a root without rights is refused: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer destroy(t, instance)
+	got, err := try(t.Context(), client(t, instance), shell("i=0; while [ $i -lt 30 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done; echo $i"))
+	if err != nil || got.stdout == "30\n" {
+		t.Errorf("30 processes of 20: %+v, %v", got, err)
+	}
+}
+
 func TestForkBombIsBounded(t *testing.T) {
+	needBoundedProcesses(t)
 	const most = 40
 	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{Processes: most}})
 	bomb := start(t, instance, "b() { b | b & wait; }; while true; do b; done")
@@ -82,6 +115,7 @@ func TestForkBombIsBounded(t *testing.T) {
 }
 
 func TestForkBeyondTheLimitIsReported(t *testing.T) {
+	needBoundedProcesses(t)
 	instance := newCell(t, sandbox.Spec{Limits: sandbox.Limits{Processes: 8}})
 	got, err := try(t.Context(), client(t, instance), shell("for i in 1 2 3 4 5 6 7 8 9; do sleep 100 >/dev/null 2>&1 & done; exit 0"))
 	if err != nil || !strings.Contains(strings.ToLower(got.stderr), "fork") {

@@ -13,6 +13,7 @@ import (
 	"aether/driver/cell"
 	"aether/driver/drivertest/leaktest"
 	"aether/image"
+	"aether/internal/unprivtest"
 	"aether/sandbox"
 )
 
@@ -103,7 +104,7 @@ func destroy(t testing.TB, instance sandbox.Instance) {
 }
 
 // ordinary says that these tests run without the rights of root.
-func ordinary() bool { return os.Geteuid() != 0 }
+func ordinary() bool { return !unprivtest.Privileged() }
 
 func needRoot(t testing.TB, what string) {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 // that.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	report := sandbox.Report{Version: kernelVersion()}
-	gaps, err := try()
+	gaps, uncounted, err := try()
 	if err != nil {
 		report.Reason = err.Error()
 		var e *sandbox.Error
@@ -31,37 +31,41 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		return report
 	}
 	report.Usable = true
-	report.Gaps = append(gaps, guestagent.LimitGaps("processes are bounded by a resource limit instead")...)
+	report.Gaps = append(gaps, guestagent.LimitGaps(uncounted)...)
 	return report
 }
 
 // try makes a cell of nothing but mount points, in a directory and a group of its
-// own, and enters it.
-func try() (gaps []sandbox.Gap, err error) {
+// own, and enters it. uncounted is what it costs if groups cannot count processes.
+func try() (gaps []sandbox.Gap, uncounted string, err error) {
 	dir, err := os.MkdirTemp("", "aether-probe-")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	host, err := confine.Open(confine.Options{Dir: filepath.Join(dir, "run")})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, "", unavailable(err)
 	}
 	defer host.Close()
 	bare, err := makeBare(filepath.Join(dir, "run"))
 	if err != nil {
-		return nil, fmt.Errorf("cell: %w", err)
+		return nil, "", fmt.Errorf("cell: %w", err)
 	}
 	base, err := host.Prepare(confine.Tree{Layers: []string{bare}})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, "", unavailable(err)
 	}
 	defer base.Close()
 	err = inGroup(filepath.Join(dir, "run"), func(group cgroup.Way) error { return bootAndEnter(base, group) })
-	return host.Gaps(), err
+	uncounted = "processes are bounded by a resource limit instead"
+	if !host.BoundsProcesses() {
+		uncounted = guestagent.ProcessesRefused
+	}
+	return host.Gaps(), uncounted, err
 }
 
 // inGroup runs fn with a way into a group of its own, if this user can have one.

@@ -8,10 +8,15 @@ import (
 
 // TestAgainAsOrdinaryUser runs the other tests once more without the rights of
 // root.
-func TestAgainAsOrdinaryUser(t *testing.T) {
-	flags := []string{"-test.skip=^TestAgainAsOrdinaryUser$"}
+func TestAgainAsOrdinaryUser(t *testing.T) { unprivtest.AsOrdinaryUser(t, others()) }
+
+// TestAgainAsRootWithoutRights runs them as the root of a container.
+func TestAgainAsRootWithoutRights(t *testing.T) { unprivtest.AsRootWithoutRights(t, others()) }
+
+func others() []string {
+	flags := []string{"-test.skip=^TestAgainAs"}
 	if testing.Short() {
 		flags = append(flags, "-test.short")
 	}
-	unprivtest.AsOrdinaryUser(t, flags)
+	return flags
 }

@@ -2,6 +2,7 @@ package unprivtest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -19,26 +20,39 @@ const ID = 0x6ffe0001
 // Variables of the form NAME=value are added to its environment.
 func AsOrdinaryUser(t *testing.T, flags []string, env ...string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("these tests run as an ordinary user already")
+	if !Privileged() {
+		t.Skip("these tests run without the rights of root already")
 	}
+	again(t, fmt.Sprintf("user %d", ID), flags, env, func(program string, flags []string) *exec.Cmd {
+		cmd := exec.Command(program, flags...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ID, Gid: ID}}
+		return cmd
+	})
+}
+
+// Privileged says that these tests run as root with its rights.
+func Privileged() bool { return os.Geteuid() == 0 && os.Getenv(withoutRightsVariable) == "" }
+
+// again runs tests of this very binary once more, by the command that start makes.
+func again(t *testing.T, who string, flags, env []string, start func(program string, flags []string) *exec.Cmd) {
+	t.Helper()
 	program := ownedBinary(t)
-	out, err := run(program, append(flags, "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t).String()), env)
+	flags = append(flags, "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t).String())
+	out, err := run(func() *exec.Cmd { return start(program, flags) }, filepath.Dir(program), env)
 	o := read(out)
 	if err != nil || len(o.passed) == 0 {
-		t.Errorf("as user %d: %v\n%s", ID, err, o.failure())
+		t.Errorf("as %s: %v\n%s", who, err, o.failure())
 	}
-	t.Logf("%d tests passed as user %d; skipped:\n%s", len(o.passed), ID, o.skips())
+	t.Logf("%d tests passed as %s; skipped:\n%s", len(o.passed), who, o.skips())
 }
 
 // run tries until the program is not being written any more: a child that
 // another goroutine forked meanwhile holds the open file until it executes.
-func run(program string, flags, env []string) (out []byte, err error) {
+func run(start func() *exec.Cmd, dir string, env []string) (out []byte, err error) {
 	for range 100 {
-		cmd := exec.Command(program, flags...)
-		cmd.Dir = filepath.Dir(program)
-		cmd.Env = append(append(os.Environ(), "TMPDIR="+cmd.Dir, "HOME="+cmd.Dir), env...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ID, Gid: ID}}
+		cmd := start()
+		cmd.Dir = dir
+		cmd.Env = append(append(append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), env...), cmd.Env...)
 		if out, err = cmd.CombinedOutput(); !errors.Is(err, syscall.ETXTBSY) {
 			break
 		}

@@ -12,6 +12,27 @@ const failVariable = "AETHER_UNPRIV_TEST_FAIL"
 
 func TestAsOrdinaryUser(t *testing.T) { AsOrdinaryUser(t, []string{"-test.run=^TestWhoAmI$"}) }
 
+func TestAsRootWithoutRights(t *testing.T) {
+	AsRootWithoutRights(t, []string{"-test.run=^TestRights$"})
+}
+
+// TestRights wants of a root without rights that it can neither mount nor make a
+// control group.
+func TestRights(t *testing.T) {
+	if os.Getenv(withoutRightsVariable) == "" {
+		t.Skip("TestAsRootWithoutRights runs this")
+	}
+	if os.Geteuid() != 0 || Privileged() {
+		t.Errorf("user %d has rights: %v", os.Geteuid(), Privileged())
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "none", t.TempDir()).CombinedOutput(); err == nil {
+		t.Errorf("it mounts: %s", out)
+	}
+	if err := os.Mkdir("/sys/fs/cgroup/aether-test", 0o755); err == nil {
+		t.Error("it makes a control group")
+	}
+}
+
 func TestWhoAmI(t *testing.T) {
 	t.Run("inner", func(t *testing.T) {
 		if os.Geteuid() == 0 {

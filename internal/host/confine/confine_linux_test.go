@@ -131,6 +131,9 @@ func TestCell(t *testing.T) {
 		{"session", "cut -d ' ' -f 6 /proc/$$/stat; echo $$", ""},
 		{"orphans are reaped", "(sleep 0.01 &) ; sleep 0.2; grep -l '^State:.Z' /proc/[0-9]*/status; true", ""},
 	} {
+		if c.name == "PID 1" && cell.host.Identity.isRoot() {
+			continue // such a cell sees no process that it cannot trace
+		}
 		out, code := sh(t, cell, c.command)
 		if c.name == "session" {
 			if session, pid, _ := strings.Cut(out, "\n"); session != pid {

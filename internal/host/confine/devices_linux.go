@@ -44,7 +44,25 @@ func (s script) devices(own bool) {
 		{"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {
 		s.symlink(link[0], dir+"/"+link[1])
 	}
-	s.setattr(here, "."+stageOwn, 0, ownAttributes, -1)
+	// The host's nodes as well: its root without rights owns them.
+	s.setattr(here, "."+stageOwn, unix.AT_RECURSIVE, ownAttributes, -1)
+}
+
+// ownNull appends the replacing of standard descriptors that are the null device of
+// the host by the cell's, for a cell whose processes own the host's and would change
+// it through the descriptor.
+func (s script) ownNull(h *Host, command Command) {
+	if !h.Identity.isRoot() {
+		return
+	}
+	for fd, file := range []*os.File{command.Stdin, command.Stdout, command.Stderr} {
+		if file == nil {
+			open := s.Call(unix.SYS_OPENAT, here, s.String("/dev/null"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+			dup := s.Call(unix.SYS_DUP3, 0, uintptr(fd), 0)
+			open.Into(dup, 0)
+		}
+	}
+	s.closeFrom(3)
 }
 
 // ownDevices appends the covering of the stage's devices, which all cells of an

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestEscape tries to break each promise of a cell from inside, as both kinds of
-// users who run cells.
+// TestEscape tries to break each promise of a cell from inside, as the three kinds
+// of users who run cells.
 func TestEscape(t *testing.T) {
 	t.Run("root", func(t *testing.T) {
 		if currentIdentity().Single {
@@ -41,9 +41,13 @@ func TestEscape(t *testing.T) {
 			escape(t, false)
 			return
 		}
-		unprivtest.AsOrdinaryUser(t, []string{"-test.run=^TestEscape|^TestCell$|^TestBlank$|Writes"})
+		unprivtest.AsOrdinaryUser(t, again)
 	})
+	t.Run("root without rights", func(t *testing.T) { unprivtest.AsRootWithoutRights(t, again) })
 }
+
+// again are the tests that are run by others than root as well.
+var again = []string{"-test.run=^TestEscape|^TestCell$|^TestBlank$|Writes"}
 
 func escape(t *testing.T, ready bool) {
 	s := newScene(t)
@@ -62,7 +66,7 @@ func escape(t *testing.T, ready bool) {
 		{"writes stay inside", writesStayInside}, {"foreign ABI", foreignABIKills}, {"links in the image", linksInTheImage},
 		{"other cells", otherCells}, {"outlive destroy", outliveDestroy}, {"entering", entering}, {"stopped on entering", stoppedOnEntering},
 		{"fork bomb", processesAreBounded}, {"threads", threadsAreBounded}, {"disk", diskIsBounded}, {"counted things", countedThings},
-		{"groups", groupsBound}, {"out of memory", outOfMemoryStaysInside}, {"shared files", sharedFiles},
+		{"groups", groupsBound}, {"out of memory", outOfMemoryStaysInside}, {"shared files", sharedFiles}, {"open files of /proc", openedInProc},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
 	}

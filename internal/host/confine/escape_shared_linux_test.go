@@ -118,7 +118,7 @@ func (s *scene) candidates(dir, layer string) []shared {
 	}
 	list = append(list, shared{"device", "/dev/full", "", "device", ""}, shared{"/dev", "/dev", "zero", "device", ""})
 	covers := map[string]bool{}
-	for _, m := range s.host.masks {
+	for _, m := range s.host.proc.masks {
 		if path := "/proc/" + m.name; !covers[m.cover] {
 			covers[m.cover] = true
 			list = append(list, shared{"cover " + m.cover, path, "", "cover", ""})

@@ -55,8 +55,8 @@ func TestEscapeByDevicesHasTwoWalls(t *testing.T) {
 	for _, without := range []string{partLandlock, partFilter} {
 		t.Run("without "+without, func(t *testing.T) {
 			s := newScene(t, without)
-			if without == partFilter && s.host.landlock < landlockLeastABI {
-				t.Skip("this kernel has no landlock, so that the filter is the only wall")
+			if without == partFilter && s.host.landlockIn(Config{}) < landlockLeastABI {
+				t.Skip("there is no landlock here, so that the filter is the only wall")
 			}
 			cell := s.boot(t, func(*Config) {})
 			for trial, got := range s.answers(t, cell, "devices", who{"user", UserID}, s.facts) {
@@ -80,8 +80,8 @@ func skipIfNeverThere(t *testing.T, s *scene, without []string) {
 		t.Skip("nobody stands by for the cells of an ordinary user")
 	}
 	for _, name := range without {
-		if name == partLandlock && s.host.landlock < landlockLeastABI {
-			t.Skip("this kernel has no landlock to leave out")
+		if name == partLandlock && s.host.landlockIn(Config{}) < landlockLeastABI {
+			t.Skip("there is no landlock here to leave out")
 		}
 	}
 }

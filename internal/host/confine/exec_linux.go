@@ -108,6 +108,7 @@ func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, er
 	s.stdio(c.host, command)
 	s.enterCell(c, t, 0o022)
 	inside = s.session(command)
+	s.ownNull(c.host, command)
 	if err := s.lockIn(c, commandCredentials(c.host, command), command.Dir, 3); err != nil {
 		return inside, err
 	}
@@ -142,7 +143,7 @@ func (s script) lockIn(c *Cell, who credentials, dir string, first uintptr) erro
 	s.drop(who)
 	s.part(partDirectory)
 	s.chdir(dir)
-	s.landlock(c.host.landlock, c.config.HostNetwork, first)
+	s.landlock(c.host.landlockIn(c.config), c.config.HostNetwork, first)
 	return s.filter()
 }
 

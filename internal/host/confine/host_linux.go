@@ -21,7 +21,7 @@ type Host struct {
 	Identity Identity
 
 	dir      string // an empty directory of ours, on which stages are mounted
-	masks    []mask
+	proc     procView
 	landlock int
 	null     *os.File
 	pause    *os.File
@@ -59,7 +59,6 @@ type Options struct {
 // dumped by processes of other users or in cells.
 func Open(opts Options) (h *Host, err error) {
 	h = &Host{Identity: currentIdentity(), dir: filepath.Join(opts.Dir, "stage"), landlock: features.LandlockABI()}
-	h.masks = masks(h.Identity.Single && h.Identity.uid == 0)
 	opened := h
 	defer func() {
 		if err != nil {
@@ -67,6 +66,9 @@ func Open(opts Options) (h *Host, err error) {
 		}
 	}()
 	if err := os.MkdirAll(h.dir, 0o711); err != nil {
+		return nil, fmt.Errorf("confine: %w", err)
+	}
+	if h.proc, err = procOf(h.Identity); err != nil {
 		return nil, fmt.Errorf("confine: %w", err)
 	}
 	if err := h.openFiles(); err != nil {
@@ -259,10 +261,17 @@ func (b *Base) Close() error {
 	return b.mount.Close()
 }
 
+// BoundsProcesses says whether the resource limit on processes holds in cells: the
+// kernel exempts the host's user 0 from it.
+func (h *Host) BoundsProcesses() bool { return !h.Identity.isRoot() }
+
 // Gaps says what cells have to do without on this host.
 func (h *Host) Gaps() []sandbox.Gap {
 	var gaps []sandbox.Gap
-	if h.Identity.Single {
+	if h.Identity.isRoot() {
+		gaps = append(gaps, sandbox.Gap{Missing: "the rights of root", Remedy: "run aether with CAP_SYS_ADMIN and CAP_SETUID, or as an ordinary user",
+			Cost: "cells have one user id, the host's root's, do without landlock but on the host's network, and are slower to start"})
+	} else if h.Identity.Single {
 		gaps = append(gaps, sandbox.Gap{Missing: "root", Remedy: "run aether as root",
 			Cost: "cells have one user id, make their net namespaces as they start, and are slower to start"})
 	}

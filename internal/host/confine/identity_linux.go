@@ -38,6 +38,10 @@ func currentIdentity() Identity {
 	return Identity{Single: uid != 0 || !capable(unix.CAP_SYS_ADMIN) || !capable(unix.CAP_SETUID), uid: uid, gid: gid}
 }
 
+// isRoot says that processes of cells have the host's user 0, which is what a root
+// without the rights to have others gives them.
+func (id Identity) isRoot() bool { return id.Single && id.uid == 0 }
+
 // ToHost gives the host's ids for ids of a cell.
 func (id Identity) ToHost(uid, gid uint32) (int, int, error) {
 	if !id.Single {

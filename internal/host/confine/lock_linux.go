@@ -135,6 +135,17 @@ const (
 	landlockScopeABI = 6
 )
 
+// landlockIn is the version of landlock for a cell's commands, or 0. In a cell of the
+// host's root, processes see those that they may trace (see procOf), and commands
+// in landlock domains of their own could not see each other. On the host's network
+// it is more important that they cannot reach its abstract sockets.
+func (h *Host) landlockIn(config Config) int {
+	if h.Identity.isRoot() && !config.HostNetwork {
+		return 0
+	}
+	return h.landlock
+}
+
 // landlock appends the ruleset. Descriptors from first on must be closed: the
 // ruleset becomes first and the root directory the next. With scope, abstract
 // unix sockets of processes outside cannot be reached, which matters on the

@@ -97,7 +97,7 @@ func (e *prejoined) build(c *Cell, pidfd int, group cgroup.Attach, socket *os.Fi
 	s.rlimits(c.config.Processes)
 	s.emptyBounds()
 	s.drop(e.who)
-	s.landlock(h.landlock, c.config.HostNetwork, uintptr(groupFd+e.groups))
+	s.landlock(h.landlockIn(c.config), c.config.HostNetwork, uintptr(groupFd+e.groups))
 	if err := s.filter(); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -77,31 +76,6 @@ func (s script) show(source, place string, recursive uintptr, userns int) {
 	s.Call(unix.SYS_MOVE_MOUNT, stageFd, s.String(""), here, s.String(place), unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// mask is a part of /proc that shows or does things to the whole machine.
-type mask struct{ name, cover string }
-
-// masked is what container runtimes hide or make read-only, all hidden.
-var masked = []string{"acpi", "asound", "bus", "fs", "interrupts", "irq", "kcore", "keys", "latency_stats",
-	"sched_debug", "scsi", "sysrq-trigger", "timer_list", "timer_stats"}
-
-// masks keeps what the kernel has, each with what covers it. Files that only
-// the host's root may open need no cover, for nobody in a cell is that, unless
-// it is the host's root that runs cells with its own id (rootInside).
-func masks(rootInside bool) []mask {
-	var list []mask
-	for _, name := range masked {
-		info, err := os.Lstat("/proc/" + name)
-		switch {
-		case err != nil:
-		case info.IsDir():
-			list = append(list, mask{name, ownBlank})
-		case rootInside || info.Mode().Perm()&0o077 != 0:
-			list = append(list, mask{name, ownEmpty})
-		}
-	}
-	return list
-}
-
 // What a cell may have of things that the kernel counts for the whole host
 // (terminals, 4096 by default) or also for the user who made the cell's user
 // namespace (inotify instances, 128 by default).
@@ -112,7 +86,7 @@ const (
 
 // root appends the making of a cell's root file system from a stage. The cell's
 // own writes stay in memory, bounded by size, or go to the disk among the mounts.
-func (s script) root(tree Tree, masks []mask, mounts []openMount, size int64) {
+func (s script) root(tree Tree, proc procView, mounts []openMount, size int64) {
 	s.part(partRoot)
 	s.Call(unix.SYS_UMASK, 0)
 	s.Call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
@@ -124,23 +98,14 @@ func (s script) root(tree Tree, masks []mask, mounts []openMount, size int64) {
 	s.bind(ownDev, stageRoot+"/dev")
 	s.mount("devpts", stageRoot+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max="+mostTerminals)
 	s.sharedMemory(mounts)
-	s.mount("proc", stageRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	s.mount("proc", stageRoot+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, proc.options)
 	s.writeFile(stageRoot+"/proc/sys/user/max_inotify_instances", mostWatchers)
 	if s.part(partMasks) {
-		s.mask(stageRoot+"/proc", masks)
+		s.mask(stageRoot+"/proc", proc.masks)
 	}
 	s.part(partPivot)
 	s.chdir(stageRoot)
 	s.pivot()
-}
-
-// mask covers what is not a cell's to see in the /proc at proc.
-func (s script) mask(proc string, masks []mask) {
-	for _, m := range masks {
-		s.mount(m.cover, proc+"/"+m.name, "none", unix.MS_BIND, "")
-	}
-	s.bind(proc+"/sys", proc+"/sys")
-	s.setattr(here, proc+"/sys", 0, readOnly|unix.MOUNT_ATTR_NOEXEC, -1)
 }
 
 func overlayOptions(tree Tree, up string) string {

@@ -85,7 +85,7 @@ func (s Steps) ConfineEarly(c *Cell) error {
 
 // Rules appends those of the cell for files and sockets. No descriptors but the
 // standard ones may be open.
-func (s Steps) Rules(c *Cell) { s.landlock(c.host.landlock, c.config.HostNetwork, 3) }
+func (s Steps) Rules(c *Cell) { s.landlock(c.host.landlockIn(c.config), c.config.HostNetwork, 3) }
 
 // Credentials is who a process of a cell is, by ids of the cell.
 type Credentials struct {

@@ -165,7 +165,7 @@ func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach) words {
 		s.becomeMapped(w.mapped)
 		s.dieWithUs()
 	}
-	s.root(c.base.tree, h.masks, mounts, c.config.Upper)
+	s.root(c.base.tree, h.proc, mounts, c.config.Upper)
 	s.attachMounts(mounts)
 	s.part(partPark)
 	s.Announce(0)

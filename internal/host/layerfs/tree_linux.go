@@ -43,8 +43,13 @@ func Open(dir string) (*Tree, error) {
 }
 
 // mayGiveAway finds out by doing it once: being root is neither needed nor enough
-// (user namespaces, capabilities, file systems with a mind of their own).
+// (user namespaces, capabilities, file systems with a mind of their own). Whoever may
+// but could not show files under other ids (CAP_SYS_ADMIN), as root in a container,
+// keeps them all the same: to its sandboxes, which have one id, they would be nobody's.
 func mayGiveAway(dir *os.File) (bool, error) {
+	if !mayMap() {
+		return false, nil
+	}
 	var was unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &was); err != nil {
 		return false, err
@@ -53,6 +58,12 @@ func mayGiveAway(dir *os.File) (bool, error) {
 		return false, nil
 	}
 	return true, unix.Fchown(int(dir.Fd()), int(was.Uid), int(was.Gid))
+}
+
+func mayMap() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
 // Implied counts the parents that were made without an entry of their own: one
