@@ -93,7 +93,7 @@ func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers *drivers) {
 	flags.Float64Var(&f.cpus, "cpus", 0, "CPU limit, such as 1.5")
 	flags.Int64Var(&f.pids, "pids", 0, "limit on processes")
 	flags.StringVar(&f.disk, "disk", "", "limit on what is written, such as 1G")
-	flags.BoolVar(&f.onDisk, "on-disk", false, "keep what is written on disk instead of in memory (not bounded without --disk)")
+	flags.BoolVar(&f.onDisk, "on-disk", false, "keep what is written on disk instead of in memory (bounded without --disk only for root)")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set K=V for the command; repeatable")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show SRC:DST[:ro|rw] of the host inside, read-only unless rw; repeatable")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "directory to start in")

@@ -121,10 +121,14 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 	if err := i.makeDisk(ctx, &config); err != nil {
 		return err
 	}
-	if err := i.bootFrom(ctx, base, config); err != nil {
-		return errors.Join(err, i.removeDisk())
+	err = i.bootFrom(ctx, base, config)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if removed := i.removeDisk(); removed != nil || !i.doWithout(err) {
+		return errors.Join(err, removed)
+	}
+	return i.boot(ctx, root)
 }
 
 func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Config) error {

@@ -50,7 +50,7 @@ func TestWritesOnDisk(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got.stdout, "kept\n") || !strings.Contains(got.stdout, "tmpfs") {
 		t.Errorf("%+v, %v", got, err)
 	}
-	var found bool
+	found := len(loops(t, dir)) == 1
 	for _, path := range filesBelow(t, dir) {
 		found = found || strings.HasSuffix(path, "/u/home/user/moved")
 	}
@@ -58,10 +58,21 @@ func TestWritesOnDisk(t *testing.T) {
 		t.Errorf("the file is not on disk: %v", filesBelow(t, dir))
 	}
 	destroy(t, instance)
-	for _, path := range filesBelow(t, dir) {
-		if strings.Contains(path, "/u/") {
-			t.Errorf("%s is left", path)
-		}
+	wantNoDisk(t, dir)
+}
+
+// TestOnDiskIsBoundedByDefault: bytes and files, where the host can hold that.
+func TestOnDiskIsBoundedByDefault(t *testing.T) {
+	const most = 10 << 30
+	driver, _ := newDriver(t)
+	destroy(t, newBounded(t, driver, 4<<20)) // or there is no loop device here
+	instance := create(t, driver, onDiskSpec)
+	stats, err := instance.Stats(t.Context())
+	if err != nil || stats.DiskFreeBytes == nil || *stats.DiskFreeBytes < 4<<20 || *stats.DiskFreeBytes > most {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if files := sh(t, instance, "stat -f -c %c /"); len(files) < 3 || len(files) > 7 {
+		t.Errorf("it may have %s files", files)
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"aether/internal/host/confine"
 	"aether/internal/host/storedir"
+	"aether/sandbox"
 )
 
 // disks keeps the writes of cells that want them on disk: one directory for each
@@ -20,20 +22,27 @@ import (
 // one for each cell.
 type disks struct {
 	root string
+	// boundless says that the default bound was found not to work here.
+	boundless atomic.Bool
 
 	mu   sync.Mutex
 	own  string // this program's, once there is need of it
 	lock *storedir.Lock
 }
 
-const lockSuffix = ".lock"
+const (
+	lockSuffix = ".lock"
+	// defaultOnDisk bounds what a cell writes to disk if nothing else is said and
+	// this host can hold it. Its file takes room only as it is written to.
+	defaultOnDisk = 10 << 30
+)
 
 // makeDisk prepares the place of the cell's writes, if that is on disk.
 func (i *instance) makeDisk(ctx context.Context, config *confine.Config) (err error) {
 	if !i.spec.Limits.DiskBacked {
 		return nil
 	}
-	i.disk, err = i.engine.disks.make(ctx, i.engine.host, i.ID(), i.spec.Limits.DiskBytes)
+	i.disk, i.diskBound, err = i.engine.disks.make(ctx, i.engine.host, i.ID(), i.spec.Limits.DiskBytes)
 	config.Disk = i.disk
 	return err
 }
@@ -45,16 +54,20 @@ func (i *instance) removeDisk() error {
 	return storedir.RemoveAll(i.disk)
 }
 
-// make gives a cell its directory, in which it may write so many bytes, or as
-// many as there is room for if bound is zero.
-func (d *disks) make(ctx context.Context, host *confine.Host, id string, bound int64) (string, error) {
+// make gives a cell its directory, in which it may write so many bytes: those that
+// are asked for, or a default, or none, where it cannot be bounded, by which it has
+// as many as there is room for.
+func (d *disks) make(ctx context.Context, host *confine.Host, id string, asked int64) (dir string, bound int64, err error) {
 	own, err := d.open()
 	if err != nil {
-		return "", fmt.Errorf("make a disk: %w", err)
+		return "", 0, fmt.Errorf("make a disk: %w", err)
 	}
-	dir := filepath.Join(own, id)
+	if bound = asked; bound == 0 && !d.boundless.Load() {
+		bound = host.DefaultDisk(own, defaultOnDisk)
+	}
+	dir = filepath.Join(own, id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make a disk: %w", err)
+		return "", 0, fmt.Errorf("make a disk: %w", err)
 	}
 	if bound > 0 {
 		err = host.MakeBoundedDisk(ctx, dir, bound)
@@ -62,9 +75,20 @@ func (d *disks) make(ctx context.Context, host *confine.Host, id string, bound i
 		err = host.MakeDisk(dir)
 	}
 	if err != nil {
-		return "", errors.Join(err, storedir.RemoveAll(dir))
+		return "", 0, errors.Join(err, storedir.RemoveAll(dir))
 	}
-	return dir, nil
+	return dir, bound, nil
+}
+
+// doWithout says whether a cell that could not be booted is to be tried again on a
+// disk without a bound: nobody asked for one, and loop devices that are there
+// cannot be used.
+func (i *instance) doWithout(err error) bool {
+	refused := sandbox.ClassOf(err) == sandbox.Unsupported && i.diskBound > 0 && i.spec.Limits.DiskBytes == 0
+	if refused && !i.engine.disks.boundless.Swap(true) {
+		i.engine.log.Warn("cell: what cells write to disk is not bounded", "err", err)
+	}
+	return refused
 }
 
 // open makes this program's directory at the first need. The lock is there

@@ -27,6 +27,8 @@ type instance struct {
 	disk    string        // directory of its writes, if they are on disk
 	service *guest.Service
 
+	diskBound int64 // what it may write there, or 0 if nothing bounds it
+
 	parent string // what it was forked from, if it was
 
 	commands atomic.Uint64 // names the groups of commands
@@ -86,7 +88,7 @@ func (i *instance) Stats(context.Context) (stats sandbox.Stats, err error) {
 
 // diskUsage fills in what the cell has written to what is its own.
 func (i *instance) diskUsage(stats *sandbox.Stats) error {
-	if i.disk != "" && i.spec.Limits.DiskBytes == 0 {
+	if i.disk != "" && i.diskBound == 0 {
 		return nil // the host's disk is not the cell's own
 	}
 	written, left, err := i.cell.Usage()

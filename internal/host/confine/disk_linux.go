@@ -53,6 +53,21 @@ func (h *Host) BoundsDisks(size int64) error {
 	return loopdisk.Supported(size)
 }
 
+// DefaultDisk is what a disk in dir is bounded by if nothing else is said: most, or
+// half of what is left there if that is less, or 0 if disks cannot be bounded here.
+func (h *Host) DefaultDisk(dir string, most int64) int64 {
+	const unit = 4096 // of an ext4
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0
+	}
+	bound := min(most, int64(st.Bavail)*st.Bsize/2) / unit * unit
+	if h.BoundsDisks(bound) != nil {
+		return 0
+	}
+	return bound
+}
+
 // MakeBoundedDisk is MakeDisk for a cell that may take no more than size bytes of
 // the host's disk, what its file system keeps for itself included.
 func (h *Host) MakeBoundedDisk(ctx context.Context, dir string, size int64) error {
