@@ -156,11 +156,11 @@ func (s *Stopped) Resume() error {
 
 // Read reads everything that the processes are, but their own pages. last is the
 // checkpoint of the same processes before, or nil: what cannot have changed since is
-// taken from it. Each process is told of, by its place, when it has nothing to do any
+// taken from it. writes are the files that the cell has written. Each process is told of, by its place, when it has nothing to do any
 // more until it goes on. Whatever could not be carried over is refused.
-func (s *Stopped) Read(last *Checkpoint, told func(place int)) (c *Checkpoint, err error) {
+func (s *Stopped) Read(last *Checkpoint, writes *confine.WriteSource, told func(place int)) (c *Checkpoint, err error) {
 	c = &Checkpoint{Shared: NewSharedObjects()}
-	if err = s.readInto(c, last, told); err == nil {
+	if err = s.readInto(c, last, writes, told); err == nil {
 		err = c.Shared.Check()
 	}
 	if err != nil {
@@ -169,18 +169,18 @@ func (s *Stopped) Read(last *Checkpoint, told func(place int)) (c *Checkpoint, e
 	return c, nil
 }
 
-func (s *Stopped) readInto(c, last *Checkpoint, told func(place int)) error {
+func (s *Stopped) readInto(c, last *Checkpoint, writes *confine.WriteSource, told func(place int)) error {
 	for i, t := range s.tracees {
 		p := &Process{HostPID: t.PID}
 		if parent := s.list[i].Parent; parent >= 0 {
 			p.Parent = c.Processes[parent]
 			p.Parent.Children = append(p.Parent.Children, p)
 		}
-		var was *State
+		how := ReadOptions{Filters: confine.Filters, Paths: p.Parent != nil, Writes: writes, Done: func() { told(i) }}
 		if last != nil {
-			was = last.Processes[i].State
+			how.Last = last.Processes[i].State
 		}
-		if err := p.read(t, was, c.Shared, func() { told(i) }); err != nil {
+		if err := p.read(t, how, c.Shared); err != nil {
 			return err
 		}
 		c.Processes = append(c.Processes, p)
@@ -188,12 +188,11 @@ func (s *Stopped) readInto(c, last *Checkpoint, told func(place int)) error {
 	return nil
 }
 
-func (p *Process) read(t *Tracee, was *State, shared *SharedObjects, told func()) (err error) {
-	place := func() (err error) {
+func (p *Process) read(t *Tracee, how ReadOptions, shared *SharedObjects) (err error) {
+	how.Meanwhile = func() (err error) {
 		p.Place, err = t.Place()
 		return err
 	}
-	how := ReadOptions{Filters: confine.Filters, Last: was, Paths: p.Parent != nil, Meanwhile: place, Done: told}
 	if p.State, err = t.ReadState(how); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"aether/internal/host/confine"
 )
@@ -69,7 +68,7 @@ func (p *Process) writePages(to *os.File, place int, zygote func(place int) int)
 
 // add adds a process to the image.
 func (im *Image) add(p *Process, parent int, ids confine.Identity, stamps map[string]Stamp) error {
-	if err := errors.Join(p.State.checkNames(), im.stamp(p.State, stamps)); err != nil {
+	if err := im.stamp(p.State, stamps); err != nil {
 		return err
 	}
 	out := processImage{Parent: parent, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode(ids)}
@@ -80,16 +79,6 @@ func (im *Image) add(p *Process, parent int, ids confine.Identity, stamps map[st
 		out.Mappings = append(out.Mappings, mappingImage{m, text(m.Path), im.contentIndex(m.Content)})
 	}
 	im.Processes = append(im.Processes, out)
-	return nil
-}
-
-// checkNames refuses files that nobody could find again by their names.
-func (s *State) checkNames() error {
-	for _, a := range s.vmas {
-		if a.file() && !kernelVMA(a) && strings.HasSuffix(a.Name, removedMark) {
-			return s.refuse(false, "maps %s, which was removed", strings.TrimSuffix(a.Name, removedMark))
-		}
-	}
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 
 	"aether/internal/host/inroot"
@@ -77,19 +76,6 @@ func (f *fileOpener) close() {
 	}
 }
 
-// checkPaths refuses what cannot be opened by its path.
-func (s *State) checkPaths() error {
-	if !byPath() {
-		return nil
-	}
-	for _, a := range s.vmas {
-		if a.file() && !kernelVMA(a) && strings.HasSuffix(a.Name, " (deleted)") {
-			return s.refuse(false, "maps %s, which takes root to carry over", a.Name)
-		}
-	}
-	return nil
-}
-
 // checkFiles makes sure that the zygote maps the files that the process does.
 func (s *State) checkFiles(pid int) error {
 	if !byPath() {
@@ -103,7 +89,7 @@ func (s *State) checkFiles(pid int) error {
 		for len(have) > 0 && have[0].End <= a.Start {
 			have = have[1:] // what was two mappings there may be one here
 		}
-		if a.file() && !kernelVMA(a) && (len(have) == 0 || have[0].Start > a.Start || have[0].Inode != a.Inode) {
+		if a.mapsFile(false) && !kernelVMA(a) && (len(have) == 0 || have[0].Start > a.Start || have[0].Inode != a.Inode) {
 			return s.refuse(true, "maps %s, which is another file by now", a.Name)
 		}
 	}

@@ -22,6 +22,23 @@ const (
 	entrySize      = 8
 )
 
+// frame is the number of the frame of memory that a page is in, or 0 if it is in none or
+// the kernel does not say.
+func frame(pagemap *os.File, address uint64) (uint64, error) {
+	var entry [entrySize]byte
+	if _, err := pagemap.ReadAt(entry[:], int64(address/pageSize*entrySize)); err != nil {
+		return 0, err
+	}
+	const frames = 1<<55 - 1
+	bits := binary.NativeEndian.Uint64(entry[:])
+	if bits&entryPresent == 0 {
+		return 0, nil
+	}
+	return bits & frames, nil
+}
+
+func addressOf(memory []byte) uint64 { return uint64(uintptr(unsafe.Pointer(&memory[0]))) }
+
 // eachEntry reads what the kernel says of every page of a range.
 func eachEntry(pagemap *os.File, within run, give func(page run, bits uint64)) error {
 	const chunk = 64 << 10

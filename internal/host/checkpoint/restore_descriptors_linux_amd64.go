@@ -21,9 +21,9 @@ const (
 )
 
 // gather collects what the process and those below it are sent: program, descriptors
-// and files of shared mappings.
+// and files of mappings.
 func (p *RestoreSpec) gather() error {
-	files := slices.Concat(p.Files, p.MappingFiles)
+	files := slices.Concat(p.Files, p.MappingFiles, p.LayerFiles)
 	if p.Program != nil {
 		files = slices.Insert(files, 0, p.Program)
 	}
@@ -95,7 +95,8 @@ func (r *Restore) placeDescriptors(p *RestoreSpec) {
 		received++
 	}
 	r.mapShared(p.Process, received+len(list))
-	aside := received + len(list) + len(p.MappingFiles)
+	r.mapLayered(p, received+len(list)+len(p.MappingFiles))
+	aside := received + len(list) + len(p.MappingFiles) + len(p.LayerFiles)
 	for _, d := range list {
 		aside = max(aside, d.Number+1)
 	}

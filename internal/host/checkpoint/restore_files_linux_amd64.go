@@ -90,6 +90,9 @@ func (r *FileRestorer) Spec(p *Process) (s *RestoreSpec, err error) {
 	if s.MappingFiles, err = r.mappingFiles(p); err != nil {
 		return nil, err
 	}
+	if s.LayerFiles, err = r.layerFiles(p); err != nil {
+		return nil, err
+	}
 	for _, d := range p.Descriptors {
 		f, err := r.file(p, d)
 		if err != nil {

@@ -20,6 +20,9 @@ type RestoreSpec struct {
 	Files []*os.File
 	// MappingFiles has one for each mapping that the process shares with others.
 	MappingFiles []*os.File
+	// LayerFiles has those of the new cell's own layer that the process maps in place
+	// of what the walker has there.
+	LayerFiles []*os.File
 	// Program is what /proc/self/exe is to show, or nil.
 	Program *os.File
 	// Who is by ids of the cell.

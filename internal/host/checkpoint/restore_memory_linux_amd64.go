@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"aether/internal/host/spawn"
 
@@ -78,7 +79,7 @@ func (s *State) RestoreMemory(script *spawn.Shared, pid int, was *State) (check 
 	if was.Brk != s.Brk {
 		s.SetMM(script.Script, -1)
 	}
-	return func() error { return errors.Join(checkCopied(copied), s.checkFiles(pid)) }, nil
+	return func() error { return errors.Join(checkCopied(copied), s.checkFiles(pid), s.checkLayer()) }, nil
 }
 
 // restorePages appends the steps by which a process of a cell takes the memory of the
@@ -87,7 +88,7 @@ func (s *State) RestoreMemory(script *spawn.Shared, pid int, was *State) (check 
 // memory of another one's state, was, or if that is nil it is a copy of the one with
 // that number, which has nothing but the script.
 func (s *State) restorePages(script *spawn.Shared, was *State, pid int) (check func() error, err error) {
-	if err := errors.Join(s.checkRoom(script), s.checkNames()); err != nil {
+	if err := s.checkRoom(script); err != nil {
 		return nil, err
 	}
 	b := memorySteps{Script: script.Script, state: s, inside: true}
@@ -135,6 +136,10 @@ func (b memorySteps) unmapOwn(pid int, script *spawn.Shared) error {
 func (b memorySteps) diffMemory(was *State) []transfer {
 	s := b.state
 	same := kept(was.vmas, s.vmas)
+	if b.inside { // where the other one has memory in place of files
+		plain := func(a VMA) bool { return !a.layered }
+		same = minus(same, runsOf(slices.DeleteFunc(slices.Clone(was.vmas), plain)))
+	}
 	for _, gone := range minus(runsOf(was.vmas), same) {
 		b.Call(unix.SYS_MUNMAP, uintptr(gone.Start), uintptr(gone.size()))
 	}
@@ -146,7 +151,11 @@ func (b memorySteps) diffMemory(was *State) []transfer {
 	b.registerMembarriers(was)
 	plan := b.plan(was, same, wanted)
 	b.mapVMAs(plan)
-	transfers := b.copy(wanted)
+	var closed []run
+	if !b.inside {
+		closed = s.closed()
+	}
+	transfers := append(b.copy(minus(wanted, closed)), b.copyClosed(both(wanted, closed))...)
 	for _, p := range plan {
 		if p.protect {
 			b.Call(unix.SYS_MPROTECT, uintptr(p.Start), uintptr(p.Size()), protection(p.VMA))
@@ -247,7 +256,9 @@ func (s *State) saveTo(file *os.File) error {
 	}
 	for at, list := 0, pieces(s.own, maxTransfer); len(list) > 0 && err == nil; list = list[1:] {
 		size := int(list[0].size())
-		err = s.read(list[0].Start, memory[at:at+size])
+		if err = s.read(list[0].Start, memory[at:at+size]); errors.Is(err, unix.EFAULT) {
+			err = s.readClosed(list[0].Start, memory[at:at+size])
+		}
 		at += size
 	}
 	s.copied = total
@@ -317,11 +328,11 @@ func (b memorySteps) mapVMAs(plan []plannedVMA) {
 		if len(p.fresh) == 0 {
 			continue
 		}
-		if open.file() && (!p.file() || p.Inode != open.Inode || p.Name != open.Name) {
+		if open.file() && (!p.mapsFile(b.inside) || p.Inode != open.Inode || p.Name != open.Name) {
 			b.Call(unix.SYS_CLOSE, files.fd)
 			open = VMA{}
 		}
-		if p.file() && !open.file() {
+		if p.mapsFile(b.inside) && !open.file() {
 			files.open(p.VMA)
 			open = p.VMA
 		}
@@ -347,7 +358,7 @@ func (b memorySteps) mapPart(p plannedVMA, r run, file uintptr) {
 	if p.filled {
 		prot = unix.PROT_READ | unix.PROT_WRITE
 	}
-	if p.file() {
+	if p.mapsFile(b.inside) {
 		fd, offset = file, uintptr(p.Offset+r.Start-p.Start)
 	} else {
 		flags |= unix.MAP_ANONYMOUS

@@ -110,7 +110,7 @@ func kept(old, now []VMA) []run {
 
 func alike(a, b VMA) bool {
 	switch {
-	case kernelVMA(a) || kernelVMA(b) || a.Shared || b.Shared || a.file() != b.file():
+	case kernelVMA(a) || kernelVMA(b) || a.Shared || b.Shared || a.file() != b.file() || a.layered != b.layered:
 		return false
 	case a.file():
 		return a.Inode == b.Inode && a.Name == b.Name && a.Offset-a.Start == b.Offset-b.Start

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,16 +21,6 @@ type SharedMapping struct {
 	// Path is the file's, or empty: then Content is what was in it.
 	Path    string
 	Content *Content
-}
-
-// splitShared takes what is shared out of the mappings that a zygote has.
-func (s *State) splitShared() {
-	for _, a := range s.vmas {
-		if a.Shared && !kernelVMA(a) {
-			s.shared = append(s.shared, a)
-		}
-	}
-	s.vmas = slices.DeleteFunc(s.vmas, func(a VMA) bool { return a.Shared && !kernelVMA(a) })
 }
 
 // Mappings keeps what the process shares.

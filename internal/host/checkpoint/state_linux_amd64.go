@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"aether/internal/host/confine"
 	"aether/internal/host/ptrace"
 
 	"golang.org/x/sys/unix"
@@ -24,11 +25,11 @@ type State struct {
 	attributes
 	threads []*thread // also when the process has gone on
 
-	vmas      []VMA
-	outline   outline
-	shared    []VMA // those that children map anew, apart from the others
-	private   []run // the mappings whose pages children have too
-	unchanged bool  // all mappings are those of the state before
+	mappings            // as children have them
+	asRead    mappings  // as the process has them
+	outline   outline   // what tells the mappings from others
+	unchanged bool      // all mappings are those of the state before
+	layer     *layerMap // what the cell has written to files
 
 	parasiteAt   uint64 // the page that the parasite was put to, or 0
 	parasitePage []byte // and what is there otherwise
@@ -72,6 +73,8 @@ type ReadOptions struct {
 	// Paths says that files in its memory will be opened by their paths: then these
 	// must be right also where nothing else has changed.
 	Paths bool
+	// Writes are the files that the cell has written.
+	Writes *confine.WriteSource
 	// Meanwhile runs while the parasite does, Done when the process has nothing to do any
 	// more until it is resumed.
 	Meanwhile func() error
@@ -80,7 +83,7 @@ type ReadOptions struct {
 
 // ReadState reads the state of the process, which stays stopped.
 func (p *Tracee) ReadState(how ReadOptions) (*State, error) {
-	s, was := &State{Tracee: p, threads: p.threads}, how.Last
+	s, was := &State{Tracee: p, threads: p.threads, layer: newLayerMap(how.Writes)}, how.Last
 	for _, step := range []func() error{
 		func() error { return s.readVMAs(was, how.Paths || byPath()) },
 		func() error { return s.check(how.Filters) },
@@ -111,10 +114,12 @@ func (s *State) readPages(was *State) (err error) {
 	if was != nil && was.watched {
 		before = &was.found
 	}
-	if s.found, err = findPages(s.PID, s.vmas, before); err != nil {
+	if s.found, err = findPages(s.PID, s.asRead.vmas, before); err != nil {
 		return err
 	}
-	s.own, s.written = both(s.found.own, s.private), both(s.found.written, s.private)
+	if err := s.placeFiles(was); err != nil {
+		return err
+	}
 	if code := []run{{s.parasiteAt, s.parasiteAt + pageSize}}; s.sameParasitePage(was) && len(both(was.own, code)) > 0 {
 		s.written = minus(s.written, code)
 	}
@@ -147,7 +152,7 @@ func (s *State) check(filters int) error {
 			return err
 		}
 	}
-	return s.checkPaths()
+	return nil
 }
 
 func (s *State) checkVMA(a VMA) error {

@@ -102,7 +102,7 @@ func (t *Tracker) Watch(s *State) error {
 }
 
 func (t *Tracker) register(s *State) error {
-	for _, r := range privateRanges(s.vmas, s.shared) {
+	for _, r := range privateRanges(s.asRead.vmas, s.asRead.shared) {
 		request := [4]uint64{r.Start, r.size(), uffdModeTrack, 0}
 		if err := t.ioctl(uffdRegister, unsafe.Pointer(&request)); err != nil {
 			return fmt.Errorf("checkpoint: track %x-%x: %w", r.Start, r.End, err)
@@ -115,7 +115,7 @@ func (t *Tracker) register(s *State) error {
 func (t *Tracker) protect(s *State) error {
 	const few = 64
 	if !s.found.again || len(s.found.fresh) > few {
-		return protectPages(s.PID, s.vmas)
+		return protectPages(s.PID, s.asRead.vmas)
 	}
 	for _, r := range s.found.fresh {
 		request := [3]uint64{r.Start, r.size(), uffdModeNotice}

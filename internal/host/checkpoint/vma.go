@@ -19,6 +19,10 @@ type VMA struct {
 	Inode             uint64
 	Name              string // a path, or [stack], [heap], [vdso], ...
 	flags             string // as the kernel abbreviates them: " gd wf dc ht "
+	// layered says that it is of a file which the cell has written: each child maps
+	// the one of its own layer. A zygote has only those pages that are the process's
+	// own.
+	layered bool
 }
 
 // Size is how large it is.
@@ -30,6 +34,10 @@ func (a VMA) has(flag string) bool { return strings.Contains(a.flags, flag) }
 
 // file says that the mapping shows a file, or did before its pages were written.
 func (a VMA) file() bool { return a.Inode != 0 }
+
+// mapsFile says whether who takes on the memory maps the file: a process of a cell
+// does, by its path there, and a zygote unless the cell could write to it.
+func (a VMA) mapsFile(inside bool) bool { return a.file() && (inside || !a.layered) }
 
 func (a VMA) String() string { return fmt.Sprintf("%x-%x %s", a.Start, a.End, a.Name) }
 

@@ -11,17 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// mappings are those of a process, in the order of their addresses.
+type mappings struct {
+	vmas    []VMA
+	shared  []VMA // those that children map anew, apart from the others
+	private []run // the mappings whose pages children have too
+}
+
 // readVMAs reads the mappings. Their flags are slow to read, and are those of
 // before if the mappings are.
 func (s *State) readVMAs(was *State, paths bool) (err error) {
 	wiped := func(a VMA) bool { return a.has("wf") } // other memory may have come to its place
-	if was != nil && !slices.ContainsFunc(was.vmas, wiped) {
+	if was != nil && !slices.ContainsFunc(was.asRead.vmas, wiped) {
 		if s.unchanged, err = s.sameOutline(was.outline); err != nil {
 			return err
 		}
 	}
 	if s.unchanged {
-		s.outline, s.vmas, s.shared, s.private = was.outline, was.vmas, was.shared, was.private
+		s.outline, s.asRead, s.mappings = was.outline, was.asRead, was.asRead
 		return nil
 	}
 	if s.outline, err = readOutline(s.PID, paths); err != nil {
@@ -32,14 +39,25 @@ func (s *State) readVMAs(was *State, paths bool) (err error) {
 		return err
 	}
 	defer f.Close()
-	s.vmas, err = parseMaps(f)
-	s.splitShared()
-	for _, a := range s.vmas {
+	all, err := parseMaps(f)
+	s.mappings = splitMappings(all)
+	s.asRead = s.mappings
+	return err
+}
+
+// splitMappings tells what is shared from what a zygote has.
+func splitMappings(all []VMA) (m mappings) {
+	for _, a := range all {
+		if a.Shared && !kernelVMA(a) {
+			m.shared = append(m.shared, a)
+			continue
+		}
+		m.vmas = append(m.vmas, a)
 		if !kernelVMA(a) && !a.Shared && !a.has("wf") {
-			s.private = append(s.private, run{a.Start, a.End})
+			m.private = append(m.private, run{a.Start, a.End})
 		}
 	}
-	return err
+	return m
 }
 
 // outline is what tells the mappings of a process from others: a text with their

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 
 	"aether/internal/host/inroot"
 	"aether/internal/host/upperdir"
@@ -101,6 +102,16 @@ func (w *WriteSource) Close() error {
 		return nil
 	}
 	return w.from.close()
+}
+
+// Open opens the plain file at a path of the cell, for reading, if the cell has
+// written it. It says whether the cell has written anything there: what it has not is
+// the image's, or of something that is mounted there.
+func (w *WriteSource) Open(path string) (file *os.File, written bool, err error) {
+	if below, ok := strings.CutPrefix(path, "/dev/shm"); ok && (below == "" || below[0] == '/') {
+		return upperdir.Open(w.from[1], "."+below)
+	}
+	return upperdir.Open(w.from[0], "."+path)
 }
 
 // OpenWrites is Cell.OpenWrites from a source, which may be closed before the writes
