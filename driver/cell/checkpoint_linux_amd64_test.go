@@ -52,17 +52,10 @@ func TestCheckpointCarriesOver(t *testing.T) {
 	}
 }
 
-// refusedToKeep are those that a snapshot refuses and a fork does not.
-var refusedToKeep = []checkpointtest.Refusal{
-	{Name: "removed file in its memory", Before: `
-f = os.open("/tmp/code", os.O_RDWR | os.O_CREAT); os.write(f, b"x" * 4096)
-m = mmap.mmap(f, 4096, flags=mmap.MAP_PRIVATE); os.unlink("/tmp/code")`, Says: "maps /tmp/code, which was removed"},
-}
-
 func TestCheckpointRefuses(t *testing.T) {
 	needRoot(t, "checkpoint of everything that a process may hold")
 	driver := processKeeper(t, t.TempDir())
-	for _, c := range append(refusedToKeep, checkpointtest.Refused...) {
+	for _, c := range checkpointtest.Refused {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			source := create(t, driver, sandbox.Spec{})

@@ -52,6 +52,7 @@ hold("upper", "/tmp/upper")
 hold("memory with a name", "/dev/shm/named")
 hold("removed", "/tmp/removed", keep=False); os.unlink("/tmp/removed")
 hold("looks removed", "/tmp/x (deleted)")
+os.mkdir("/tmp/odd\ndir"); hold("odd name", "/tmp/odd\ndir/n\name")
 hold("link", "/tmp/first"); os.link("/tmp/first", "/tmp/second"); paths["link"] = "/tmp/second"
 hold("link that was removed", "/tmp/third"); os.link("/tmp/third", "/tmp/fourth"); os.unlink("/tmp/third")
 paths["link that was removed"] = "/tmp/fourth"; os.close(fds.pop("link that was removed"))
@@ -119,7 +120,7 @@ if pid: os.waitpid(pid, 0); sys.exit()
 // what was written is copied for the next fork, and a warm fork can be that.
 const onlyLayered = `
 for name in list(areas):
-    if name.split(":")[0] not in ("upper", "renamed", "link", "looks removed", "memory with a name"): libc.munmap(ctypes.c_void_p(areas.pop(name)), LONG)
+    if name.split(":")[0] not in ("upper", "renamed", "link", "looks removed", "odd name", "memory with a name"): libc.munmap(ctypes.c_void_p(areas.pop(name)), LONG)
 `
 
 // sight is what a program sees of files, by their kind and the way they are held.

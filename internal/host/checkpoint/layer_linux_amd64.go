@@ -24,67 +24,97 @@ import (
 // layerMap tells what a cell has written, by paths.
 type layerMap struct {
 	writes *confine.WriteSource
-	absent map[string]bool // directories that the cell has written nothing below
+	absent map[string]bool // directories, whether the cell has written nothing below
 }
 
 func newLayerMap(writes *confine.WriteSource) *layerMap {
-	return &layerMap{writes, map[string]bool{}}
+	return &layerMap{writes, map[string]bool{"/": false}}
 }
 
-// open opens what the cell has written at a path; see WriteSource.Open. Most files that
-// a process maps are in few directories, of which the cell has written to none.
+// open opens what the cell has written at a path; see WriteSource.Open.
 func (l *layerMap) open(name string) (file *os.File, written bool, err error) {
-	dir := path.Dir(name)
-	absent, known := l.absent[dir]
-	if !known {
-		file, written, err := l.writes.Open(dir)
-		if file != nil {
-			err = errors.Join(err, file.Close())
-		}
-		if err != nil {
-			return nil, true, err
-		}
-		absent = !written
-		l.absent[dir] = absent
-	}
-	if absent {
-		return nil, false, nil
+	if absent, err := l.isAbsent(path.Dir(name)); absent || err != nil {
+		return nil, false, err
 	}
 	return l.writes.Open(name)
 }
 
+// isAbsent says whether the cell has written nothing below a directory. Most processes
+// map files of /usr only, and most cells have no such directory: one look is enough.
+func (l *layerMap) isAbsent(dir string) (bool, error) {
+	if absent, known := l.absent[dir]; known {
+		return absent, nil
+	}
+	absent, err := l.isAbsent(path.Dir(dir))
+	if !absent && err == nil && dir != "/dev" { // whose /dev/shm is apart
+		var file *os.File
+		var written bool
+		if file, written, err = l.writes.Open(dir); file != nil {
+			err = errors.Join(err, file.Close())
+		}
+		absent = !written
+	}
+	l.absent[dir] = absent && err == nil
+	return l.absent[dir], err
+}
+
 // placeFiles finds out for every mapping of a file which of the three it is, and adapts
-// the pages that children have to it. It comes when the process's own pages have been
-// found.
+// the mappings and pages that children have to it. It comes when the process's own pages
+// have been found.
 func (s *State) placeFiles(was *State) error {
+	may, err := s.mayMapWritten()
+	if err != nil {
+		return err
+	}
 	f := &fileFinder{State: s}
 	defer f.close()
-	all := slices.Clone(s.asRead.vmas)
-	for i := range all {
-		if err := f.place(&all[i]); err != nil {
+	if may {
+		if err := f.placeAll(); err != nil {
 			return err
 		}
-	}
-	for _, a := range s.asRead.shared {
-		if err := f.placeShared(&a); err != nil {
-			return err
-		}
-		all = append(all, a)
-	}
-	if f.changed {
-		slices.SortFunc(all, func(a, b VMA) int { return cmp.Compare(a.Start, b.Start) })
-		s.mappings = splitMappings(all)
 	}
 	s.own = f.adapt(both(s.found.own, s.private))
 	s.written = f.adapt(both(s.found.written, s.private))
+	if s.unchanged = s.unchanged && was.writes == f.changed; !f.changed {
+		return nil
+	}
+	s.writes = true
 	s.unchanged = s.unchanged && slices.Equal(s.vmas, was.vmas) && slices.Equal(s.shared, was.shared)
-	return s.nameOutline(f.changed)
+	return s.nameOutline()
 }
 
-// nameOutline has the outline tell the names of files, too, where it matters whether one
-// has been renamed by the next time.
-func (s *State) nameOutline(named bool) (err error) {
-	if named && s.outline.list != nil {
+// mayMapWritten says whether some mapping may be of a file that the cell has written.
+// Most processes map files of /usr only, and most cells have written nothing there.
+func (s *State) mayMapWritten() (bool, error) {
+	last := ""
+	for _, list := range [][]VMA{s.asRead.vmas, s.asRead.shared} {
+		for _, a := range list {
+			if a.Name == last || !concerned(a) {
+				continue
+			}
+			if last = a.Name; strings.HasSuffix(a.Name, removedMark) || escaped(a.Name) {
+				return true, nil
+			}
+			if absent, err := s.layer.isAbsent(path.Dir(a.Name)); !absent || err != nil {
+				return true, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// concerned says whether it matters where the file of a mapping is. Shared ones children
+// map anew anyway; but one that is only to be read may show a file of the image as that
+// was before the cell changed it.
+func concerned(a VMA) bool {
+	stale := !a.has("sh") && !strings.HasSuffix(a.Name, removedMark) && !byPath()
+	return a.file() && !kernelVMA(a) && (!a.Shared || stale)
+}
+
+// nameOutline has the outline tell the names of files, too: it matters whether one has
+// been renamed by the next time.
+func (s *State) nameOutline() (err error) {
+	if s.outline.list != nil {
 		s.outline, err = readOutline(s.PID, true)
 	}
 	return err
@@ -95,7 +125,7 @@ type fileFinder struct {
 	*State
 	memory, pagemap, ours *os.File
 
-	changed bool
+	changed bool  // some mapping is not of the image
 	copied  []run // pages of files that are copied
 	beyond  []run // addresses for which their files have nothing
 }
@@ -117,28 +147,35 @@ func (f *fileFinder) close() {
 	}
 }
 
-// place finds out about a private mapping.
-func (f *fileFinder) place(a *VMA) error {
-	place, err := f.find(a)
-	if err != nil || place == ofImage {
-		return err
+// placeAll finds out about all mappings.
+func (f *fileFinder) placeAll() error {
+	all := slices.Concat(f.asRead.vmas, f.asRead.shared)
+	for i := range all {
+		if err := f.place(&all[i]); err != nil {
+			return err
+		}
 	}
-	f.changed = true
-	if place == ofNobody {
-		return f.detach(a)
+	if f.changed {
+		slices.SortFunc(all, func(a, b VMA) int { return cmp.Compare(a.Start, b.Start) })
+		f.mappings = splitMappings(all)
 	}
-	a.layered = true
 	return nil
 }
 
-// placeShared finds out about a shared mapping.
-func (f *fileFinder) placeShared(a *VMA) error {
-	stale, err := f.stale(a)
-	if err != nil || !stale {
+// place finds out about a mapping.
+func (f *fileFinder) place(a *VMA) error {
+	if !concerned(*a) {
+		return nil
+	}
+	place, err := f.find(a)
+	if err != nil || place == ofImage || place == ofLayer && a.Shared {
 		return err
 	}
 	f.changed = true
-	return f.detach(a)
+	if a.layered = place == ofLayer; !a.layered {
+		return f.detach(a)
+	}
+	return nil
 }
 
 // filePlace is where the file of a mapping is.
@@ -150,12 +187,12 @@ const (
 	ofNobody                  // there is no telling
 )
 
-// find finds out where the file of a private mapping is.
+// find finds out where the file of a mapping is.
 func (f *fileFinder) find(a *VMA) (filePlace, error) {
-	if !a.file() || kernelVMA(*a) {
-		return ofImage, nil
+	if escaped(a.Name) && a.readName(f.PID) != nil { // an ordinary user cannot
+		return ofNobody, nil
 	}
-	file, written, err := f.layer.open(f.nameOf(a))
+	file, written, err := f.layer.open(a.Name)
 	if err != nil {
 		return ofNobody, err
 	}
@@ -166,7 +203,8 @@ func (f *fileFinder) find(a *VMA) (filePlace, error) {
 		return ofNobody, nil
 	}
 	defer file.Close()
-	if shows, err := f.shows(a, file); err != nil || !shows || sizeOf(both(runsOf([]VMA{*a}), f.found.own)) > maxAside {
+	own := both(runsOf([]VMA{*a}), f.found.own)
+	if shows, err := f.shows(a, file); err != nil || !shows || sizeOf(own) > maxAside || len(own) > maxRunsAside {
 		return ofNobody, err
 	}
 	return ofLayer, f.cut(a, file)
@@ -181,34 +219,22 @@ func (f *fileFinder) cut(a *VMA, file *os.File) error {
 	return err
 }
 
-// stale says whether a mapping that is shared, but only to be read, shows a file of the
-// image as that was before the cell changed it. Nobody can write to that one any more.
-func (f *fileFinder) stale(a *VMA) (bool, error) {
-	if a.has("sh") || strings.HasSuffix(a.Name, removedMark) || byPath() {
-		return false, nil
+// escaped says that a name may not be that of the file: in its list of mappings the
+// kernel writes a line feed as a backslash and digits.
+func escaped(name string) bool { return strings.Contains(name, `\`) }
+
+// readName reads the name of a mapping's file.
+func (a *VMA) readName(pid int) error {
+	name, err := os.Readlink(a.link(pid))
+	if err == nil {
+		a.Name = name
 	}
-	file, _, err := f.layer.open(f.nameOf(a))
-	if file == nil || err != nil {
-		return false, err
-	}
-	defer file.Close()
-	shows, err := f.shows(a, file)
-	return !shows, err
+	return err
 }
 
-// nameOf is the path of the file, in which maps of the kernel write a line feed
-// otherwise.
-func (f *fileFinder) nameOf(a *VMA) string {
-	if strings.Contains(a.Name, `\`) {
-		if name, err := os.Readlink(f.link(a)); err == nil {
-			a.Name = name
-		}
-	}
-	return a.Name
-}
-
-func (f *fileFinder) link(a *VMA) string {
-	return fmt.Sprintf("/proc/%d/map_files/%x-%x", f.PID, a.Start, a.End)
+// link leads to what the kernel calls the file of a mapping.
+func (a *VMA) link(pid int) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, a.Start, a.End)
 }
 
 // shows says whether a mapping shows a file, for certain: whether both have the same
@@ -225,7 +251,7 @@ func (f *fileFinder) shows(a *VMA, file *os.File) (bool, error) {
 	}
 	candidates := minus(within(*a, uint64(info.Size())), f.found.own)
 	if len(candidates) == 0 { // nothing of the file is to be seen
-		return f.isAt(a.Name, f.link(a)), nil
+		return f.isAt(a.Name, a.link(f.PID)), nil
 	}
 	at := candidates[0].Start
 	var one [1]byte
@@ -294,7 +320,7 @@ func (f *fileFinder) content(a *VMA) ([]run, error) {
 	if err := f.openAll(); err != nil {
 		return nil, err
 	}
-	file, err := os.Open(f.link(a))
+	file, err := os.Open(a.link(f.PID))
 	if err != nil { // an ordinary user cannot
 		return f.readable(a), nil
 	}

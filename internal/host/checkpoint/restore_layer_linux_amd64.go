@@ -9,9 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxAside bounds the pages of one mapping that are put aside: there is as much room
-// behind the script.
-const maxAside = 512 << 20
+const (
+	// maxAside bounds the pages of one mapping that are put aside: there is as much room
+	// behind the script.
+	maxAside = 512 << 20
+	// maxRunsAside bounds the steps that it takes.
+	maxRunsAside = 256
+)
 
 // layeredFiles are the paths of the files that a child maps from its own layer, each
 // once.

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +39,7 @@ func (s *State) mapping(k *SharedObjects, a VMA) (m SharedMapping, err error) {
 	if byPath() {
 		return s.pathMapping(m, a)
 	}
-	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", s.PID, a.Start, a.End)
+	link := a.link(s.PID)
 	name, err := os.Readlink(link)
 	if err != nil {
 		return m, err

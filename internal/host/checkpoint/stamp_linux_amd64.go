@@ -26,6 +26,13 @@ func Stamps(pid int, root *inroot.Root, into map[string]Stamp) error {
 	if err != nil {
 		return err
 	}
+	for i := range areas {
+		if escaped(areas[i].Name) {
+			if err := areas[i].readName(pid); err != nil {
+				return err
+			}
+		}
+	}
 	for _, name := range mappedFiles(areas) {
 		if _, known := into[name]; known {
 			continue

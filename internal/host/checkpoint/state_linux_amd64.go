@@ -30,6 +30,7 @@ type State struct {
 	outline   outline   // what tells the mappings from others
 	unchanged bool      // all mappings are those of the state before
 	layer     *layerMap // what the cell has written to files
+	writes    bool      // some of which the process maps
 
 	parasiteAt   uint64 // the page that the parasite was put to, or 0
 	parasitePage []byte // and what is there otherwise

@@ -225,6 +225,19 @@ return os.pread(m, 5, 0), open("/tmp/file", "rb").read(5)`, "(b'held!', b'held!'
 open("/tmp/read", "w").write("held"); m = os.open("/tmp/read", os.O_RDONLY); a = mmap.mmap(m, 4, prot=mmap.PROT_READ)`, `
 open("/tmp/read", "r+").write("mine")
 return a[0:4]`, "b'mine'"},
+	{"private memory of a removed file", `
+f = os.open("/tmp/code", os.O_RDWR | os.O_CREAT); os.write(f, b"held" * 2048); a = mmap.mmap(f, 8192, flags=mmap.MAP_PRIVATE)
+os.unlink("/tmp/code"); os.close(f); a[0:4] = b"mine"`, `
+return a[0:8], a[4096:4100]`, "(b'mineheld', b'held')"},
+	{"private memory of a file", `
+f = os.open("/tmp/data", os.O_RDWR | os.O_CREAT); os.write(f, b"held" * 2048); a = mmap.mmap(f, 8192, flags=mmap.MAP_PRIVATE); a[0:4] = b"mine"`, `
+os.pwrite(f, b"next", 4096)
+return a[0:8], a[4096:4104], "/tmp/data" in open("/proc/self/maps").read()`, "(b'mineheld', b'nextheld', True)"},
+	{"memory that cannot be read", `
+a = mmap.mmap(-1, 8192, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); a[0:4] = b"held"
+at = ctypes.addressof(ctypes.c_char.from_buffer(a)); call(libc.mprotect(ctypes.c_void_p(at), 8192, 0))`, `
+call(libc.mprotect(ctypes.c_void_p(at), 8192, 3)); seen = a[0:4]; call(libc.mprotect(ctypes.c_void_p(at), 8192, 0))
+return seen`, "b'held'"},
 	{"removed file", `
 f = os.open("/tmp/removed", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o640); os.unlink("/tmp/removed")
 os.write(f, b"held"); os.lseek(f, 2, 0)`, `
