@@ -118,6 +118,9 @@ func Stop(list []Running, init int) (s *Stopped, err error) {
 	if err := s.checkComplete(init); err != nil {
 		return nil, errors.Join(err, s.Resume())
 	}
+	if err := s.checkApart(); err != nil {
+		return nil, errors.Join(err, s.Resume())
+	}
 	return s, nil
 }
 

@@ -144,6 +144,13 @@ func (s *State) check(filters int) error {
 		if t.Signal != 0 {
 			return s.refuse(true, "is being sent signal %d", t.Signal)
 		}
+		dispatched, err := t.UserDispatch()
+		if err != nil {
+			return err
+		}
+		if dispatched {
+			return s.refuse(false, "has its system calls dispatched to itself (PR_SET_SYSCALL_USER_DISPATCH)")
+		}
 	}
 	if s.unchanged {
 		return nil

@@ -225,6 +225,18 @@ func (t *Thread) RSeq() (r RSeq, err error) {
 	return r, err
 }
 
+// UserDispatch says whether system calls of the thread become signals: one that is made
+// in its name would. Kernels before 6.4 do not tell, and it is said that they do not.
+func (t *Thread) UserDispatch() (bool, error) {
+	const get = 0x4211 // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+	var config struct{ mode, selector, offset, length uint64 }
+	err := request(get, t.TID, unsafe.Sizeof(config), unsafe.Pointer(&config))
+	if err == unix.EIO {
+		return false, nil
+	}
+	return config.mode != unix.PR_SYS_DISPATCH_OFF, err
+}
+
 // Call has the stopped thread make one system call, by the syscall instruction
 // at site. Its registers are changed: the caller sets them again. All of its
 // signals should be blocked.

@@ -404,6 +404,16 @@ type Refusal struct {
 // Program is the text of a python program that then lives on.
 func (r Refusal) Program() string { return Kind{Before: r.Before, Answer: "return 'lives'"}.Program() }
 
+// cloneShared clones a process that waits for ever, in a few instructions that need
+// nothing but a stack.
+const cloneShared = `
+code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+code.write(bytes.fromhex("b8220000000f05ebf7"))
+stack = mmap.mmap(-1, 65536, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def address(m): return ctypes.addressof(ctypes.c_char.from_buffer(m))
+def clone(flags): call(libc.clone(ctypes.c_void_p(address(code)), ctypes.c_void_p(address(stack) + 65536), flags, None))
+`
+
 // Refused are all of them.
 var Refused = []Refusal{
 	{"established TCP connection", `
@@ -448,6 +458,11 @@ code.write(bytes.fromhex("b83a0000000f0585c07507b8220000000f05c3"))
 at = ctypes.addressof(ctypes.c_char.from_buffer(code))
 threading.Thread(target=ctypes.CFUNCTYPE(None)(at), daemon=True).start()
 while not open("/proc/self/task/%d/children" % threading.enumerate()[-1].native_id).read(): time.sleep(0.01)`, "vfork", true},
+	{"process that shares the memory of another", cloneShared + `clone(0x100 | signal.SIGCHLD)`, "shares its memory with process", false},
+	{"process that shares the descriptors of another", cloneShared + `clone(0x400 | signal.SIGCHLD)`, "shares its descriptors with process", false},
+	{"process that shares the directory of another", cloneShared + `clone(0x200 | signal.SIGCHLD)`, "shares its directory with process", false},
+	{"thread with descriptors of its own", cloneShared + `clone(0x10000 | 0x800 | 0x200 | 0x100)`, "has a thread with descriptors of its own", false},
+	{"thread with a directory of its own", cloneShared + `clone(0x10000 | 0x800 | 0x400 | 0x100)`, "has a thread with a directory of its own", false},
 	{"tracing another process", `
 child = os.fork()
 if child == 0: signal.pause()

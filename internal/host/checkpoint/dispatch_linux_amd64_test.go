@@ -1,0 +1,84 @@
+package checkpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"aether/internal/host/confine"
+	"aether/sandbox"
+)
+
+// dispatcher has only the C library make system calls. Any other one, such as a
+// parasite's, is a signal that ends it.
+const dispatcher = `
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+lines = [line.split() for line in open("/proc/self/maps") if "libc.so" in line or "/libc-" in line]
+start, end = int(lines[0][0].split("-")[0], 16), int(lines[-1][0].split("-")[1], 16)
+selector = ctypes.c_byte(0)
+if libc.prctl(59, 1, ctypes.c_ulong(start), ctypes.c_ulong(end - start), ctypes.byref(selector)): sys.exit("no user dispatch")
+selector.value = 1
+print("primed", flush=True)
+for line in sys.stdin: print("lives", flush=True)
+`
+
+// TestUserDispatchIsRefused reads a process that no filter keeps from having its system
+// calls dispatched: it is refused before anything is done to it. Cells have no such
+// processes.
+func TestUserDispatchIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can look at every process")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	cmd := exec.Command(python, "-c", dispatcher)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait() //nolint:errcheck // whether it lives is asked below
+	defer in.Close()
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil {
+		t.Skipf("the kernel has no user dispatch: %q, %v", line, err)
+	}
+	refusal := readOnThread(cmd.Process.Pid)
+	if sandbox.ClassOf(refusal) != sandbox.Conflict || !strings.Contains(refusal.Error(), "dispatch") {
+		t.Errorf("it is read, and says %v", refusal)
+	}
+	fmt.Fprintln(in)
+	if line, err := lines.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) || line != "lives\n" {
+		t.Errorf("the process says %q, %v", line, err)
+	}
+}
+
+// readOnThread stops a process, reads its state and lets it go.
+func readOnThread(pid int) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and ends with its thread, which lets go of all that it traces
+		p, err := StopProcess(pid)
+		if err == nil {
+			_, err = p.ReadState(ReadOptions{Filters: confine.Filters, Meanwhile: noop, Done: func() {}})
+			err = errors.Join(err, p.Resume())
+		}
+		result <- err
+	}()
+	return <-result
+}
