@@ -33,15 +33,16 @@ func Refused() (names []string) {
 func Rules() []Rule {
 	rules := []Rule{
 		{"clone", []Arg{{0, seccomp.NewNamespaces, 0}}},
-		// Unix, inet and inet6 sockets, and netlink for routes.
-		{"socket", []Arg{{0, lowWord, syscall.AF_UNIX}}},
-		{"socket", []Arg{{0, lowWord, syscall.AF_INET}}},
-		{"socket", []Arg{{0, lowWord, syscall.AF_INET6}}},
-		{"socket", []Arg{{0, lowWord, syscall.AF_NETLINK}, {2, lowWord, syscall.NETLINK_ROUTE}}},
+		{"socketpair", []Arg{{0, lowWord, syscall.AF_UNIX}}},
 		// The ordinary personality, a query, and none of the addresses random.
 		{"personality", []Arg{{0, lowWord, 0}}},
 		{"personality", []Arg{{0, lowWord, seccomp.Query}}},
 		{"personality", []Arg{{0, lowWord, seccomp.AddrNoRandomize}}},
+	}
+	for _, family := range seccomp.Sockets {
+		for _, protocol := range family.Protocols {
+			rules = append(rules, Rule{"socket", []Arg{{0, lowWord, uint64(family.Number)}, {2, lowWord, uint64(protocol)}}})
+		}
 	}
 	return append(rules, terminals()...)
 }

@@ -38,6 +38,8 @@ var InPart = []Call{
 	{"41 16 3 9", noCall, "an audit socket"},
 	{"41 16 3 0", "0", "a route socket"},
 	{"41 1 1 0", "0", "a unix socket"},
+	{"41 2 1 262", noCall, "multipath TCP"},
+	{"41 2 1 6", "0", "TCP"},
 	{"16 99 0x5412 0", noCall, "TIOCSTI"},
 	{"16 99 0x541c 0", noCall, "TIOCLINUX"},
 	{"16 99 0x100005412 0", noCall, "TIOCSTI with rubbish above"},
@@ -51,10 +53,12 @@ var InPart = []Call{
 // InPartCompiled are InPart under the filter as internal/host/seccomp compiles it: it
 // tells the refusals apart that filters of names cannot.
 func InPartCompiled() []Call {
-	const noFamily = "97"
+	const noFamily, noProtocol = "97", "93"
 	calls := slices.Clone(InPart)
 	for i, c := range calls {
 		switch number, _, _ := strings.Cut(c.Args, " "); {
+		case c.Want == noCall && (strings.HasPrefix(c.Args, "41 2 ") || strings.HasPrefix(c.Args, "41 16 ")):
+			calls[i].Want = noProtocol
 		case c.Want == noCall && number == "41":
 			calls[i].Want = noFamily
 		case c.Want == noCall && slices.Contains([]string{"16", "56", "135"}, number):

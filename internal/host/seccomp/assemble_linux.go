@@ -22,6 +22,9 @@ const (
 	enosys   = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	noFamily = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
 	einval   = unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)
+	noPair   = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
+
+	noProtocol = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
 )
 
 // next is the target of a jump that is not taken.
@@ -86,7 +89,7 @@ func (a *assembler) label(name int) {
 // link appends the returns and resolves the labels. Conditional jumps reach 255
 // instructions; a program that outgrows that is an error, found by the tests.
 func (a *assembler) link() ([]unix.SockFilter, error) {
-	for _, verdict := range []uint32{allow, eperm, enosys, noFamily, einval, kill} {
+	for _, verdict := range []uint32{allow, eperm, enosys, noFamily, noProtocol, noPair, einval, kill} {
 		if slices.ContainsFunc(a.code, func(i instruction) bool { return i.isJump && (i.onTrue == int(verdict) || i.not == int(verdict)) }) {
 			a.label(int(verdict))
 			a.ret(verdict)
