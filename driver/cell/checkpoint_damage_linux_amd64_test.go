@@ -3,6 +3,7 @@ package cell_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -112,11 +113,23 @@ func TestForgedCheckpoints(t *testing.T) {
 	driver := processKeeper(t, t.TempDir())
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", checkpointtest.Kind{Before: `
-f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT)`, Answer: "return os.pread(f, 100, 0)"}.Program())
+f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT); os.symlink("/../../../../../../../../root/.bashrc", "/tmp/link")`, Answer: "return os.pread(f, 100, 0)"}.Program())
 	python.hear(t, "primed")
 	kept := snapshotOf(t, source)
 	process := func(doc map[string]any) map[string]any {
 		return doc["processes"].(map[string]any)["processes"].([]any)[0].(map[string]any)
+	}
+	state := func(doc map[string]any) map[string]any { return process(doc)["state"].(map[string]any) }
+	vma := func(doc map[string]any) map[string]any { return state(doc)["vmas"].([]any)[0].(map[string]any) }
+	thread := func(doc map[string]any) map[string]any { return state(doc)["threads"].([]any)[0].(map[string]any) }
+	registers := func(doc map[string]any) map[string]any { return thread(doc)["registers"].(map[string]any) }
+	xstate := func(doc map[string]any, change func([]byte)) {
+		data, err := base64.StdEncoding.DecodeString(thread(doc)["xstate"].(string))
+		if err != nil || len(data) < 576 {
+			t.Fatalf("%d bytes of extensions, %v", len(data), err)
+		}
+		change(data)
+		thread(doc)["xstate"] = data
 	}
 	file := func(doc map[string]any) map[string]any {
 		for _, d := range process(doc)["descriptors"].([]any) {
@@ -149,6 +162,55 @@ f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT)`, Answer: "return os.pread(f, 1
 		"memory of the kernel": func(doc map[string]any) {
 			vmas := process(doc)["state"].(map[string]any)["vmas"].([]any)
 			vmas[len(vmas)-1].(map[string]any)["end"] = uint64(1<<64 - 4096)
+		},
+		"code segment of the kernel":   func(doc map[string]any) { registers(doc)["Cs"] = 0x10 },
+		"code segment of 32 bits":      func(doc map[string]any) { registers(doc)["Cs"] = 0x23 },
+		"stack segment of the kernel":  func(doc map[string]any) { registers(doc)["Ss"] = 0x18 },
+		"right to input and output":    func(doc map[string]any) { registers(doc)["Eflags"] = 0x3202 },
+		"virtual 8086 mode":            func(doc map[string]any) { registers(doc)["Eflags"] = 0x20202 },
+		"instruction of the kernel":    func(doc map[string]any) { registers(doc)["Rip"] = uint64(0xffffffff81000000) },
+		"instruction nowhere":          func(doc map[string]any) { registers(doc)["Rip"] = uint64(1) << 60 },
+		"thread memory of the kernel":  func(doc map[string]any) { registers(doc)["Fs_base"] = uint64(0xffff888000000000) },
+		"reserved bits of MXCSR":       func(doc map[string]any) { xstate(doc, func(x []byte) { x[27] = 0xff }) },
+		"reserved parts of extensions": func(doc map[string]any) { xstate(doc, func(x []byte) { x[512+7], x[512+15] = 0xff, 0xff }) },
+		"half of the extensions":       func(doc map[string]any) { thread(doc)["xstate"] = []byte{1, 2, 3} },
+		"no system call where one is to be": func(doc map[string]any) {
+			state(doc)["syscall_at"] = state(doc)["vmas"].([]any)[0].(map[string]any)["start"]
+		},
+		"personality":          func(doc map[string]any) { state(doc)["personality"] = 0x0400008 },
+		"mapping of address 0": func(doc map[string]any) { vma(doc)["start"], vma(doc)["end"] = 0, 4096 },
+		"mappings that overlap": func(doc map[string]any) {
+			vmas := state(doc)["vmas"].([]any)
+			state(doc)["vmas"] = append([]any{vmas[0]}, vmas...)
+		},
+		"shared memory over a mapping": func(doc map[string]any) {
+			process(doc)["mappings"] = []map[string]any{{"Start": vma(doc)["start"], "Size": 4096, "Offset": 0, "Protection": 3, "Advice": nil, "Writable": true, "Path": "/tmp/file"}}
+		},
+		"shared memory over other": func(doc map[string]any) {
+			one := map[string]any{"Start": 1 << 40, "Size": 8192, "Offset": 0, "Protection": 3, "Advice": nil, "Writable": true, "Path": "/tmp/file"}
+			process(doc)["mappings"] = []any{one, one}
+		},
+		"another vdso": func(doc map[string]any) {
+			for _, v := range state(doc)["vmas"].([]any) {
+				if v := v.(map[string]any); v["name"] == "[vdso]" {
+					v["name"] = "[vvar]"
+				}
+			}
+		},
+		"program of the host": func(doc map[string]any) {
+			vma(doc)["name"] = "/../../../../../../../etc/shadow"
+		},
+		"directory upwards": func(doc map[string]any) {
+			process(doc)["place"].(map[string]any)["dir"] = "/../../../../../../root/none"
+		},
+		"root of the host": func(doc map[string]any) { process(doc)["place"].(map[string]any)["root"] = "/.." },
+		"link to the host": func(doc map[string]any) { file(doc)["Target"] = "/tmp/link" },
+		"clock that wakes the machine": func(doc map[string]any) {
+			file(doc)["Kind"], file(doc)["Clock"] = "timerfd", 8
+		},
+		"socket of another protocol": func(doc map[string]any) {
+			file(doc)["Kind"], file(doc)["Inode"] = "socket", 77
+			file(doc)["Socket"] = map[string]any{"Family": 2, "Type": 1, "Protocol": 262, "Inode": 77, "Options": nil, "Queue": nil}
 		},
 		"unknown field": func(doc map[string]any) { doc["more"] = 1 },
 		"other kernel": func(doc map[string]any) {

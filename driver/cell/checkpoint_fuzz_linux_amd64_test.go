@@ -9,10 +9,10 @@ import (
 
 // FuzzParseCheckpoint wants what is kept of commands to be refused or whole.
 func FuzzParseCheckpoint(f *testing.F) {
-	f.Add([]byte(`{"format":1,"processes":{"machine":{},"processes":[]},"commands":[{"pid":2,"config":"e30=",
+	f.Add([]byte(`{"format":2,"processes":{"machine":{},"processes":[]},"commands":[{"pid":2,"config":"e30=",
 		"roles":["stdout","stdin"],"streams":[{"pipe":{"inode":5,"writes":true}},{}]}]}`))
-	f.Add([]byte(`{"format":1,"processes":{},"commands":[{"roles":["terminal"],"streams":[{"terminal":{"number":3}}]}]}`))
-	f.Add([]byte(`{"format":1,"processes":{},"commands":[{"roles":["stdout"],"streams":[null]}]}`))
+	f.Add([]byte(`{"format":2,"processes":{},"commands":[{"roles":["terminal"],"streams":[{"terminal":{"number":3}}]}]}`))
+	f.Add([]byte(`{"format":2,"processes":{},"commands":[{"roles":["stdout"],"streams":[null]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parseCheckpoint(bytes.NewReader(data))
 		if err != nil {

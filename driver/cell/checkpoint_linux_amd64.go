@@ -263,15 +263,21 @@ func (i *instance) copyUp(tree *zygote.Tree) error {
 	})
 }
 
-// restoreError says what it means that a process did not come to life.
+// restoreError says what it means that a process did not come to life. What the kernel
+// does not take is not said of processes that have lived.
 func (i *instance) restoreError(err error) error {
-	if err == nil || i.group == nil || sandbox.ClassOf(err) != sandbox.Internal {
-		return forkError(err)
+	if err == nil || sandbox.ClassOf(err) != sandbox.Internal {
+		return err
 	}
-	if events, failed := i.group.Events(); failed == nil && events.OOMKills > 0 {
-		return &sandbox.Error{Class: sandbox.Exhausted, Field: "limits.memory_bytes", Reason: "the processes of the snapshot need more memory", Err: err}
+	if i.group != nil {
+		if events, failed := i.group.Events(); failed == nil && events.OOMKills > 0 {
+			return &sandbox.Error{Class: sandbox.Exhausted, Field: "limits.memory_bytes", Reason: "the processes of the snapshot need more memory", Err: err}
+		}
 	}
-	return forkError(err)
+	if err = forkError(err); sandbox.ClassOf(err) != sandbox.Internal {
+		return err
+	}
+	return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Reason: "its processes cannot go on here", Remedy: "restore its files alone", Err: err}
 }
 
 func readCheckpoint(open checkpoint.Files) (*processImage, error) {

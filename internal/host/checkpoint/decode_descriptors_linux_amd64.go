@@ -5,10 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"aether/internal/host/seccomp"
+
 	"golang.org/x/sys/unix"
 )
 
 var kinds = []Kind{File, Deleted, Virtual, Pipe, Socket, Event, Poll, Timer, Signals, Memory}
+
+// timerClocks are those that everybody may have timers of: others wake the machine, which
+// this program could have them do.
+var timerClocks = []int{unix.CLOCK_REALTIME, unix.CLOCK_MONOTONIC, unix.CLOCK_BOOTTIME}
+
+// maxPipes bounds the sizes of all pipes together: this program makes them.
+const maxPipes = 16 << 30
 
 func (dec *decoder) descriptors(docs []descriptorImage) (list []Descriptor, err error) {
 	if len(docs) > maxDescriptors {
@@ -43,8 +52,9 @@ func (dec *decoder) descriptor(doc *descriptorImage) (d Descriptor, err error) {
 		(d.Kind == Deleted || d.Kind == Memory) == (d.Content != nil) && (d.Kind == Socket) == (d.Socket != nil) &&
 		(d.Socket == nil || d.Socket.Inode == d.Inode) && d.Position >= 0 &&
 		d.Capacity >= 0 && d.Capacity <= maxPipe && len(d.Unread) <= d.Capacity &&
-		len(d.Watches) <= maxWatches && len(d.Locks) <= maxLocks
-	if !ok {
+		len(d.Watches) <= maxWatches && len(d.Locks) <= maxLocks &&
+		(d.Kind != Timer || slices.Contains(timerClocks, d.Clock))
+	if dec.capacity += d.Capacity; !ok || dec.capacity > maxPipes {
 		return d, damaged("descriptor %d, a %.20q", d.Number, d.Kind)
 	}
 	return d, nil
@@ -60,10 +70,12 @@ func (dec *decoder) content(place *int) (*Content, error) {
 	return dec.contents[*place], nil
 }
 
-func (dec *decoder) mappings(docs []mappingImage) (list []SharedMapping, err error) {
+func (dec *decoder) mappings(docs []mappingImage, private []VMA) (list []SharedMapping, err error) {
 	if len(docs) > maxVMAs {
 		return nil, damaged("%d mappings", len(docs))
 	}
+	taken := cursor{placesOf(private)}
+	last := uint64(minAddress)
 	for i := range docs {
 		m := docs[i].SharedMapping
 		m.Path = string(docs[i].Path)
@@ -75,9 +87,22 @@ func (dec *decoder) mappings(docs []mappingImage) (list []SharedMapping, err err
 			len(m.Advice) > 16 || m.Content == nil && (!plainName(m.Path) || !strings.HasPrefix(m.Path, "/")) {
 			return nil, damaged("shared memory at %x", m.Start)
 		}
+		whole := run{m.Start, m.Start + m.Size}
+		if m.Start < last || len(taken.within(whole)) > 0 {
+			return nil, damaged("shared memory at %x, where there is something else", m.Start)
+		}
+		last = whole.End
 		list = append(list, m)
 	}
 	return list, nil
+}
+
+// placesOf are the addresses of mappings, with those of the kernel.
+func placesOf(areas []VMA) (list []run) {
+	for _, a := range areas {
+		list = append(list, run{a.Start, a.End})
+	}
+	return list
 }
 
 const (
@@ -91,7 +116,9 @@ func (s *SocketState) check() error {
 		return nil
 	}
 	s.Mode &= 0o777
-	family := slices.Contains([]int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, s.Family)
+	family := s.Family != unix.AF_NETLINK && slices.ContainsFunc(seccomp.Sockets, func(f seccomp.Family) bool {
+		return s.Family == int(f.Number) && slices.Contains(f.Protocols, uint32(s.Protocol))
+	})
 	kind := slices.Contains([]int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}, s.Type)
 	total := 0
 	for _, message := range s.Queue {

@@ -3,12 +3,12 @@ package checkpoint
 import (
 	"errors"
 	"os"
-	"slices"
 	"strings"
 
 	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
 	"aether/internal/host/ptrace"
+	"aether/internal/host/seccomp"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,6 +81,7 @@ const (
 	maxGroups    = 65536
 	maxNumber    = 1 << 22 // of a process: PID_MAX_LIMIT
 	maxFile      = 1<<63 - 1
+	minAddress   = pageSize // there is never anything at 0
 )
 
 // openContents opens what was in files without a name. shared closes it.
@@ -145,6 +146,7 @@ type decoder struct {
 	contents []*Content
 	taken    map[int]bool // numbers in the cell, of threads too
 	ids      confine.Identity
+	capacity int // of all pipes
 }
 
 // process adds a process to the checkpoint.
@@ -167,7 +169,7 @@ func (d *decoder) process(c *Checkpoint, doc *processImage) (err error) {
 	if p.Descriptors, err = d.descriptors(doc.Descriptors); err != nil {
 		return err
 	}
-	if p.Mappings, err = d.mappings(doc.Mappings); err != nil {
+	if p.Mappings, err = d.mappings(doc.Mappings, p.State.vmas); err != nil {
 		return err
 	}
 	c.Processes = append(c.Processes, p)
@@ -196,7 +198,10 @@ func (doc placeImage) decode(ids confine.Identity) (p Place, err error) {
 
 func (d *decoder) state(doc *stateImage) (s *State, err error) {
 	s = &State{Tracee: &Tracee{NSPid: doc.NSPid, Name: string(doc.Name), syscallAt: doc.SyscallAt}, attributes: doc.attributes}
-	s.Umask, s.Personality, s.Membarriers = s.Umask&0o777, s.Personality&0xffffffff, s.Membarriers&allMembarriers
+	s.Umask, s.Membarriers = s.Umask&0o777, s.Membarriers&allMembarriers
+	if s.Personality&^seccomp.AddrNoRandomize != 0 { // what the filter allows
+		return nil, damaged("process %d, of the personality %x", doc.NSPid, s.Personality)
+	}
 	if len(doc.Name) > maxName || len(s.Auxv) > maxAuxiliary || len(s.Auxv)%16 != 0 || doc.SyscallAt >= userEnd {
 		return nil, damaged("process %d", doc.NSPid)
 	}
@@ -229,7 +234,7 @@ func (doc *stateImage) decodeVMAs(s *State) (err error) {
 	for _, a := range doc.VMAs {
 		area := VMA{Start: a.Start, End: a.End, Read: a.Protection&unix.PROT_READ != 0, Write: a.Protection&unix.PROT_WRITE != 0,
 			Exec: a.Protection&unix.PROT_EXEC != 0, Offset: a.Offset, Inode: a.Inode, Name: string(a.Name), flags: a.Flags}
-		if a.Start < last || a.End <= a.Start || a.End > userEnd || (a.Start|a.End|a.Offset)%pageSize != 0 ||
+		if a.Start < max(last, minAddress) || a.End <= a.Start || a.End > userEnd || (a.Start|a.End|a.Offset)%pageSize != 0 ||
 			!plainName(area.Name) || len(a.Flags) > maxName || area.file() && !strings.HasPrefix(area.Name, "/") && !kernelVMA(area) {
 			return damaged("a mapping %x-%x of %.80q", a.Start, a.End, a.Name)
 		}
@@ -279,14 +284,6 @@ func (a *attributes) checkTimers() error {
 		seen[t.ID] = true
 	}
 	return nil
-}
-
-func (t *threadState) check() error {
-	ordinary := slices.Contains([]int{unix.SCHED_NORMAL, unix.SCHED_BATCH, unix.SCHED_IDLE}, t.Policy&^unix.SCHED_RESET_ON_FORK)
-	if len(t.Affinity) > maxProcessors/8 || len(t.XState) > maxExtended || !plainName(string(t.Name)) || !ordinary {
-		return damaged("a thread with the number %d", t.NSPid)
-	}
-	return checkQueued(t.Queued)
 }
 
 // checkPages refuses a file that cannot have the process's own pages.

@@ -17,7 +17,7 @@ import (
 
 // someProcess has something of everything.
 func someProcess() *Process {
-	s := &State{Tracee: &Tracee{NSPid: 2, Name: "odd \xff name", syscallAt: 0x1000}, attributes: attributes{Auxv: make([]byte, 32), Umask: 0o22, Personality: 8, Stopped: true}}
+	s := &State{Tracee: &Tracee{NSPid: 2, Name: "odd \xff name", syscallAt: 0x1000}, attributes: attributes{Auxv: make([]byte, 32), Umask: 0o22, Personality: 0x0040000, Stopped: true}}
 	s.Brk, s.Subreaper, s.Membarriers = 0x5000, true, 1<<4
 	s.Layout = [11]uint64{1, 2, 3}
 	s.Limits[3] = unix.Rlimit{Cur: 1, Max: ^uint64(0)}
@@ -27,8 +27,8 @@ func someProcess() *Process {
 	s.PosixTimers = []posixTimer{{ID: 3, Clock: 1, Notify: 4, Signal: 14, Value: ^uint64(0), Thread: 2, Spec: [32]byte{9}}}
 	s.vmas = []VMA{{Start: 0x1000, End: 0x3000, Read: true, Exec: true, Inode: 5, Name: "/lib/\xfe.so", flags: " gd "}, {Start: 0x4000, End: 0x6000, Write: true}}
 	s.own = []run{{0x2000, 0x3000}, {0x4000, 0x6000}}
-	s.threads = []*thread{{threadState: threadState{NSPid: 2, Name: "t", XState: []byte{1, 2}, Mask: ^uint64(0), Robust: [2]uint64{1, 2}, ClearTID: 3, AltStack: [24]byte{4},
-		Queued: []ptrace.SignalInfo{{12}}, Regs: ptrace.Registers{Rip: ^uint64(0)}, Rseq: ptrace.RSeq{Pointer: 1, Size: 32},
+	s.threads = []*thread{{threadState: threadState{NSPid: 2, Name: "t", XState: make([]byte, minXState), Mask: ^uint64(0), Robust: [2]uint64{1, 2}, ClearTID: 3, AltStack: [24]byte{4},
+		Queued: []ptrace.SignalInfo{{12}}, Regs: ptrace.Registers{Rip: 0x1000, Rax: ^uint64(0), Cs: userCode, Ss: userStack, Eflags: 0x246}, Rseq: ptrace.RSeq{Pointer: 1, Size: 32},
 		scheduling: scheduling{Nice: 5, Policy: unix.SCHED_BATCH, Affinity: []byte{3}}}}}
 	content := &Content{Memory: true, Name: "m\xff", Size: 1 << 40, Mode: 0o600, Data: []run{{4096, 8192}}}
 	return &Process{HostPID: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: hostBase + 1000, GID: hostBase, Groups: []uint32{hostBase + 1}, Group: 99, Session: 99},
@@ -137,10 +137,58 @@ func TestDecodeRefusesOtherFiles(t *testing.T) {
 	}
 }
 
+// forgeries are what no process of a cell could be.
+var forgeries = map[string]func(*Process){
+	"code segment of the kernel":   func(p *Process) { p.State.threads[0].Regs.Cs = 0x10 },
+	"right to input and output":    func(p *Process) { p.State.threads[0].Regs.Eflags |= 0x3000 },
+	"instruction of the kernel":    func(p *Process) { p.State.threads[0].Regs.Rip = 1 << 63 },
+	"thread memory of the kernel":  func(p *Process) { p.State.threads[0].Regs.Gs_base = 1 << 63 },
+	"no extensions":                func(p *Process) { p.State.threads[0].XState = nil },
+	"real-time thread":             func(p *Process) { p.State.threads[0].Policy = unix.SCHED_FIFO },
+	"personality":                  func(p *Process) { p.State.Personality = 8 },
+	"mapping of address 0":         func(p *Process) { p.State.vmas[0].Start = 0 },
+	"memory of the kernel":         func(p *Process) { p.State.vmas[1].End = ^uint64(0) &^ 0xfff },
+	"mappings that overlap":        func(p *Process) { p.State.vmas[1].Start = 0x2000 },
+	"pages of nobody":              func(p *Process) { p.State.own[0].Start = 0 },
+	"shared memory over a mapping": func(p *Process) { p.Mappings[0].Start = 0x5000 },
+	"shared memory at 0":           func(p *Process) { p.Mappings[0].Start = 0 },
+	"shared memory without end":    func(p *Process) { p.Mappings[0].Size = ^uint64(0) &^ 0xfff },
+	"another protocol":             func(p *Process) { p.Descriptors[2].Socket.Protocol = unix.IPPROTO_SCTP },
+	"netlink":                      func(p *Process) { p.Descriptors[2].Socket.Family = unix.AF_NETLINK },
+	"alarm clock":                  func(p *Process) { p.Descriptors[0].Kind, p.Descriptors[0].Clock = Timer, unix.CLOCK_REALTIME_ALARM },
+	"large pipe":                   func(p *Process) { p.Descriptors[0].Capacity = 1 << 40 },
+	"descriptor below 0":           func(p *Process) { p.Descriptors[0].Number = -1 },
+	"name with an end":             func(p *Process) { p.Place.Dir = "/tmp\x00/x" },
+	"relative directory":           func(p *Process) { p.Place.Dir = "../.." },
+	"init":                         func(p *Process) { p.State.NSPid, p.State.threads[0].NSPid = 1, 1 },
+}
+
+// TestDecodeRefusesForgeries changes one thing of a process that is decoded otherwise.
+func TestDecodeRefusesForgeries(t *testing.T) {
+	for name, forge := range forgeries {
+		p := someProcess()
+		forge(p)
+		var image Image
+		if err := json.Unmarshal(imageOf(t, p), &image); err != nil {
+			t.Fatal(err)
+		}
+		c := &Checkpoint{Shared: NewSharedObjects()}
+		if err := image.decodeProcesses(c, contents(t, 4096), ids); sandbox.ClassOf(err) != sandbox.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Close()
+	}
+}
+
 // FuzzDecode wants every image to be refused or to be within bounds.
 func FuzzDecode(f *testing.F) {
 	f.Add(imageOf(f, someProcess()))
 	f.Add([]byte(`{"processes":[{"parent":-1,"state":{"nspid":2,"threads":[{"nspid":2}]}}]}`))
+	for _, forge := range forgeries {
+		p := someProcess()
+		forge(p)
+		f.Add(imageOf(f, p))
+	}
 	content := contentFile(f, 4096).Name()
 	open := func(string) (*os.File, error) { return os.Open(content) }
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -171,7 +219,15 @@ func (c *Checkpoint) checkBounds(t *testing.T) {
 				t.Errorf("a mapping %v", a)
 			}
 		}
+		for _, m := range p.Mappings {
+			if len(both(runsOf(p.State.vmas), []run{{m.Start, m.Start + m.Size}})) > 0 {
+				t.Errorf("shared memory at %x is over other", m.Start)
+			}
+		}
 		for _, th := range p.State.threads {
+			if !plainRegisters(&th.Regs) {
+				t.Errorf("registers %+v", th.Regs)
+			}
 			if numbers[th.NSPid] || th.NSPid < 2 {
 				t.Errorf("two threads are %d", th.NSPid)
 			}

@@ -149,6 +149,9 @@ func (s *State) putRegisters(child *Tracee, script *spawn.Shared) error {
 			return err
 		}
 	}
+	if err := s.checkSyscall(child); err != nil {
+		return err
+	}
 	leader := child.threads[0]
 	leader.Careful = s.usesTraps()
 	at, _, size := script.Mapping()
@@ -166,7 +169,8 @@ func (s *State) putRegisters(child *Tracee, script *spawn.Shared) error {
 		}
 		regs := was.Regs
 		ptrace.RestartCall(&regs)
-		if err := errors.Join(t.SetExtended(was.XState), t.SetRegisters(&regs), t.SetSignalMask(was.Mask)); err != nil {
+		err := errors.Join(t.SetExtended(was.XState), t.SetRegisters(&regs), t.SetSignalMask(was.Mask))
+		if err := s.explainRegisters(was, err); err != nil {
 			return err
 		}
 	}
