@@ -179,7 +179,7 @@ func imageScene(t *testing.T) *scene {
 		text := strings.Repeat("a", 4096) + strings.Repeat("b", 4096) + strings.Repeat("c", 4096)
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600), os.Chmod(filepath.Join(dir, name), 0o666))
 	}
-	err = errors.Join(err, os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "twin")))
+	err = errors.Join(err, os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "second")))
 	if err != nil {
 		t.Fatal(err)
 	}
