@@ -41,22 +41,29 @@ type calls struct {
 // NewClient makes a client whose connections come from dial.
 func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions) *Client {
 	transport := &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		DisableCompression: true,
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
 	}
-	c := &Client{http: &http.Client{Transport: transport}, opts: opts}
+	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: stay}, opts: opts}
 	c.wire = sync.OnceValue(c.newCalls)
 	return c
 }
+
+// stay follows no redirection: a service has no reason to send its client anywhere.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (c *Client) newCalls() calls {
 	options := []connect.ClientOption{
 		connect.WithInterceptors(identify{c.opts}),
 		connect.WithAcceptCompression("gzip", nil, nil), // output comes from this host
+		connect.WithReadMaxBytes(maxMessage),
+		connect.WithCodec(boundedCodec{}),
 	}
+	http := boundedCalls{c.http}
 	return calls{
-		processconnect.NewProcessClient(c.http, clientURL, options...),
-		filesystemconnect.NewFilesystemClient(c.http, clientURL, options...),
+		processconnect.NewProcessClient(http, clientURL, options...),
+		filesystemconnect.NewFilesystemClient(http, clientURL, options...),
 	}
 }
 

@@ -55,9 +55,6 @@ func (c *Client) filesCall(ctx context.Context, method, path string, body io.Rea
 	return nil, clientStatus(op, res.StatusCode, failure.Message)
 }
 
-// maxHTTPError bounds what is read of a failure's body.
-const maxHTTPError = 64 << 10
-
 // Stat describes what is at a path, be it a link.
 func (c *Client) Stat(ctx context.Context, path string) (*pb.EntryInfo, error) {
 	res, err := c.wire().files.Stat(ctx, connect.NewRequest(&pb.StatRequest{Path: path}))

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"aether/guest/wire/filesystem/filesystemconnect"
 	"aether/internal/host/inroot"
@@ -19,8 +21,12 @@ import (
 	pb "aether/guest/wire/filesystem"
 )
 
-// maxEntries bounds one listing, and with it the memory of an answer.
-const maxEntries = 100_000
+// maxEntries and maxListing bound one listing, and with it the memory of an answer. A
+// client takes no longer one.
+const (
+	maxEntries = 100_000
+	maxListing = maxMessage - 1<<10
+)
 
 // files serves the Filesystem calls.
 type files struct{ *Service }
@@ -135,10 +141,13 @@ func (s files) ListDir(_ context.Context, req *connect.Request[pb.ListDirRequest
 	if err != nil {
 		return nil, err
 	}
-	res := &pb.ListDirResponse{}
+	res, size := &pb.ListDirResponse{}, 0
 	err = d.as.Do(func() error {
 		return d.root.Walk(name, max(1, int(req.Msg.GetDepth())), maxEntries, func(rel string, f *os.File) error {
 			e, err := d.entry(path.Join(name, rel), f)
+			if size += listedSize(e); size > maxListing {
+				return inroot.ErrTooManyEntries
+			}
 			res.Entries = append(res.Entries, e)
 			return err
 		})
@@ -147,6 +156,11 @@ func (s files) ListDir(_ context.Context, req *connect.Request[pb.ListDirRequest
 		err = &sandbox.Error{Class: sandbox.Exhausted, Field: "path", Reason: "more than can be listed at once", Remedy: "list a directory further down", Err: err}
 	}
 	return connect.NewResponse(res), err
+}
+
+// listedSize is what a message takes within another.
+func listedSize(m proto.Message) int {
+	return protowire.SizeTag(1) + protowire.SizeBytes(proto.Size(m))
 }
 
 func (s files) Remove(ctx context.Context, req *connect.Request[pb.RemoveRequest]) (*connect.Response[pb.RemoveResponse], error) {

@@ -301,3 +301,38 @@ func TestWatch(t *testing.T) {
 		t.Errorf("the end of the directory: %v", err)
 	}
 }
+
+// TestListingIsBoundedInBytes lists few files whose paths are long.
+func TestListingIsBoundedInBytes(t *testing.T) {
+	client, root, _ := tree(t, "")
+	deep, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deep.Close()
+	inside := ""
+	for range 14 {
+		name := strings.Repeat("d", 250)
+		if err := deep.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := deep.OpenRoot(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer next.Close()
+		deep, inside = next, inside+"/"+name
+	}
+	for i := range 6000 {
+		if err := deep.WriteFile(strconv.Itoa(i), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = client.List(t.Context(), inside, 1)
+	if sandbox.ClassOf(err) != sandbox.Exhausted || !strings.Contains(err.Error(), "list a directory further down") {
+		t.Errorf("got %.300v", err)
+	}
+	if entries, err := client.List(t.Context(), "/", 10); err != nil || len(entries) < 10 {
+		t.Errorf("%d entries, %.300v", len(entries), err)
+	}
+}

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	maxMessage     = 16 << 20
-	maxHeader      = 64 << 10
 	headerTimeout  = 10 * time.Second
 	idleConnection = 2 * time.Minute
 )

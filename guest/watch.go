@@ -19,6 +19,7 @@ const (
 	maxWatchers      = 256
 	maxWatchedDirs   = 8192
 	maxPendingEvents = 16384
+	maxPendingBytes  = maxMessage / 2
 )
 
 // watch collects the changes below a directory until somebody takes them.
@@ -31,6 +32,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	events []*pb.FilesystemEvent
+	size   int // of the events, on the wire
 	failed error
 }
 
@@ -96,14 +98,17 @@ func (w *watch) run() {
 
 // add keeps events and says whether more may come.
 func (w *watch) add(changes []inroot.Event, err error) bool {
-	events := make([]*pb.FilesystemEvent, len(changes))
+	events, size := make([]*pb.FilesystemEvent, len(changes)), 0
 	for i, change := range changes {
 		events[i] = w.event(change)
+		size += listedSize(events[i])
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.events = append(w.events, events...); len(w.events) > maxPendingEvents {
-		w.events, err = nil, fmt.Errorf("%d changes wait: %w", maxPendingEvents, inroot.ErrLost)
+	w.events, w.size = append(w.events, events...), w.size+size
+	if len(w.events) > maxPendingEvents || w.size > maxPendingBytes {
+		err = fmt.Errorf("%d changes wait: %w", len(w.events), inroot.ErrLost)
+		w.events, w.size = nil, 0
 	}
 	w.failed = watchError(err)
 	select {
@@ -138,7 +143,7 @@ func (w *watch) take() ([]*pb.FilesystemEvent, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	events := w.events
-	w.events = nil
+	w.events, w.size = nil, 0
 	if len(events) > 0 {
 		return events, nil
 	}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 
+	"aether/internal/bounded"
 	"aether/sandbox"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -16,7 +18,39 @@ import (
 
 // guarded sends nothing in the clear to another machine: neither credentials nor
 // requests that a registry redirects.
-var guarded http.RoundTripper = httpsOnly{remote.DefaultTransport}
+var guarded http.RoundTripper = httpsOnly{boundedAnswers{registryTransport()}}
+
+// registryTransport is the usual one, with less room for headers.
+func registryTransport() http.RoundTripper {
+	usual, ok := remote.DefaultTransport.(*http.Transport)
+	if !ok {
+		return remote.DefaultTransport
+	}
+	usual = usual.Clone()
+	usual.MaxResponseHeaderBytes = maxHeader
+	return usual
+}
+
+// maxHeader bounds the headers of a registry's answer.
+const maxHeader = 256 << 10
+
+// boundedAnswers ends every answer of a registry that is no blob: those are bounded
+// where they are unpacked, the rest only where it is kept and not where it is skipped.
+type boundedAnswers struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(r)
+	if err != nil || strings.Contains(r.URL.Path, "/blobs/") && res.StatusCode < http.StatusBadRequest {
+		return res, err
+	}
+	body := &bounded.Reader{From: res.Body, What: "the registry's answer", Max: maxDocument}
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, res.Body}
+	return res, nil
+}
 
 type httpsOnly struct{ next http.RoundTripper }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"aether/internal/bounded"
 	"aether/interpreter"
 	"aether/sandbox"
 )
@@ -37,7 +38,7 @@ func (c *Client) Fork(ctx context.Context, spec sandbox.Spec) (*Child, error) {
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	child := &Child{client: c, answer: res.Body, unlink: unlink, ended: make(chan struct{})}
-	decoder := json.NewDecoder(res.Body)
+	decoder := json.NewDecoder(&bounded.Reader{From: res.Body, What: "the answer of its holder", Max: maxRequest})
 	err = decoder.Decode(&child.born)
 	if !stop() && err == nil {
 		err = ctx.Err()

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"syscall"
 
 	"aether/engine"
+	"aether/internal/bounded"
 	"aether/sandbox"
 )
 
@@ -34,7 +36,7 @@ func (d Dir) Dial(ctx context.Context, name string) (*Client, error) {
 	c := &Client{socket: d.socket(name), name: name}
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx) },
-		DisableCompression: true, MaxIdleConnsPerHost: 8,
+		DisableCompression: true, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: maxHeader,
 	}}
 	conn, err := c.connect(ctx)
 	switch {
@@ -77,7 +79,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any) 
 	if into == nil {
 		return nil
 	}
-	return json.NewDecoder(res.Body).Decode(into)
+	return json.NewDecoder(&bounded.Reader{From: res.Body, What: "the answer of its holder", Max: maxAnswer}).Decode(into)
 }
 
 // send gives the answer of a request that succeeded.
@@ -134,11 +136,13 @@ func switchProtocols(conn net.Conn, path string) (net.Conn, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, err
 	}
-	reader := bufio.NewReader(conn)
+	head := &bounded.Reader{From: conn, What: "the answer of its holder", Max: maxHeader}
+	reader := bufio.NewReader(head)
 	res, err := http.ReadResponse(reader, req)
 	if err != nil {
 		return nil, err
 	}
+	head.Max = math.MaxInt64 // what follows is the guest's, whom its client bounds
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		defer res.Body.Close()
 		return nil, readFailure(res)

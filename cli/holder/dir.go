@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"aether/engine"
+	"aether/internal/bounded"
 	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
@@ -44,11 +46,20 @@ const maxLog = 4096
 // Log is the end of what the holder had to say since the template was ready: why
 // it ended, if nobody asked it to.
 func (d Dir) Log(name string) (string, error) {
-	text, err := os.ReadFile(d.log(name))
+	file, err := os.Open(d.log(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return string(text[max(0, len(text)-maxLog):]), err
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.NewSectionReader(file, max(0, info.Size()-maxLog), maxLog))
+	return string(text), err
 }
 
 // Names lists the templates whose holders live or were killed.
@@ -68,7 +79,7 @@ func (d Dir) Names() ([]string, error) {
 
 // Manifest reads what the holder wrote when it began.
 func (d Dir) Manifest(name string) (m Manifest, err error) {
-	text, err := os.ReadFile(d.manifest(name))
+	text, err := bounded.ReadFile(d.manifest(name), maxRequest)
 	if err != nil {
 		return m, err
 	}

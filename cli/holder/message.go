@@ -11,8 +11,13 @@ import (
 	"aether/sandbox"
 )
 
-// maxRequest bounds the body of a request.
-const maxRequest = 1 << 20
+// Bounds of what is read from the other end: the body of a request or a failure, that
+// of an answer, which has all forks in it, and the headers of either.
+const (
+	maxRequest = 1 << 20
+	maxAnswer  = 64 << 20
+	maxHeader  = 64 << 10
+)
 
 // Info is what a holder says of its template.
 type Info struct {

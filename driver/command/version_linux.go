@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aether/driver/guestagent"
+	"aether/internal/bounded"
 	"aether/internal/host/proctree"
 )
 
@@ -15,7 +16,7 @@ import (
 const lastWords = 100 * time.Millisecond
 
 // maxVersion bounds what is looked at of what a program says of its version.
-const maxVersion = 1 << 10
+const maxVersion = 16 << 10
 
 // FirstLine runs a program that tells its version and gives the first line. With
 // the context it ends, and all that it has started.
@@ -24,7 +25,9 @@ func FirstLine(ctx context.Context, path string, args ...string) (string, error)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = lastWords
-	text, err := cmd.Output()
-	line, _, _ := strings.Cut(guestagent.Printable(string(text[:min(len(text), maxVersion)])), "\n")
+	text := &bounded.Output{What: "what " + path + " says of its version", Max: maxVersion}
+	cmd.Stdout = text
+	err := cmd.Run()
+	line, _, _ := strings.Cut(guestagent.Printable(text.String()), "\n")
 	return line, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aether/driver/daemon"
+	"aether/internal/bounded"
 	"aether/sandbox"
 )
 
@@ -44,7 +46,7 @@ func newClient(socket string) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
+	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols), MaxResponseHeaderBytes: daemon.MaxHeader}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	return &client{socket, transport}
 }
@@ -60,7 +62,7 @@ const (
 
 // call has a service do something and reads what it answers.
 func (d *client) call(ctx context.Context, service, method string, m message) (fields, error) {
-	c := connect.NewClient[message, message](&http.Client{Transport: d.transport}, "http://containerd/"+service+"/"+method,
+	c := connect.NewClient[message, message](&http.Client{Transport: ending{d.transport}}, "http://containerd/"+service+"/"+method,
 		connect.WithGRPC(), connect.WithCodec(asIs{}), connect.WithReadMaxBytes(maxAnswer))
 	request := connect.NewRequest(&m)
 	request.Header().Set(namespaceHeader, namespace)
@@ -69,6 +71,24 @@ func (d *client) call(ctx context.Context, service, method string, m message) (f
 		return fields{}, err
 	}
 	return answer.Msg.read()
+}
+
+// ending gives answers that end: where one is over its bound, Connect would read on for
+// the end of it.
+type ending struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (e ending) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := e.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	body := &bounded.Reader{From: answer.Body, What: "the daemon's answer", Max: maxAnswer}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, answer.Body}
+	return answer, nil
 }
 
 // asIs sends and receives messages that are encoded already.

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aether/driver/guestagent"
+	"aether/internal/bounded"
 )
 
 // settleTime is how long containerd may take to clean up after a request whose
@@ -41,7 +44,7 @@ func (d *client) bury(ctx context.Context, c container) error {
 func (d *client) sweep(ctx context.Context, id string) (err error) {
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline") // fails for a bad pattern only
 	for _, file := range commands {
-		text, failed := os.ReadFile(file)
+		text, failed := bounded.ReadFile(file, maxCommand)
 		if failed != nil || !isShim(strings.Split(string(text), "\x00"), id) {
 			continue // or it has ended
 		}
@@ -49,6 +52,10 @@ func (d *client) sweep(ctx context.Context, id string) (err error) {
 	}
 	return err
 }
+
+// maxCommand bounds the arguments of a process, which it may have made anything of:
+// no shim has more.
+const maxCommand = 64 << 10
 
 func isShim(args []string, id string) bool {
 	at := slices.Index(args, "-id")
@@ -75,8 +82,10 @@ func (d *client) end(ctx context.Context, proc, id string) error {
 	}
 	cmd := exec.CommandContext(ctx, program, "-namespace", namespace, "-id", id, "-address", d.socket, "-bundle", bundle, "delete")
 	cmd.Dir = bundle
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %.400s", cmd, err, out)
+	said := &guestagent.Said{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %.400s", cmd, err, said)
 	}
 	// First what may be a mount, which cannot be removed with all that it shows.
 	if err := os.Remove(filepath.Join(bundle, "rootfs")); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"aether/driver/daemon"
+	"aether/internal/bounded"
 )
 
 const (
@@ -91,7 +92,12 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 	if out == nil {
 		return nil
 	}
-	return json.NewDecoder(io.LimitReader(answer, maxAnswer)).Decode(out)
+	return json.NewDecoder(ending(answer)).Decode(out)
+}
+
+// ending is the body of an answer that ends.
+func ending(answer io.Reader) io.Reader {
+	return &bounded.Reader{From: answer, What: "the daemon's answer", Max: maxAnswer}
 }
 
 // send sends a request and gives the body of the answer, which is to be closed.

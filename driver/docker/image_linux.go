@@ -80,7 +80,7 @@ func (e *engine) send(ctx context.Context, ref, source string, layers []string) 
 
 // importError reads what the daemon says of an import to its end.
 func importError(answer io.Reader) error {
-	for decoder := json.NewDecoder(answer); ; {
+	for decoder := json.NewDecoder(ending(answer)); ; {
 		var message struct{ Error string }
 		err := decoder.Decode(&message)
 		switch {

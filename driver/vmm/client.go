@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
 	"unicode"
 
+	"aether/internal/bounded"
 	"aether/sandbox"
 )
 
@@ -64,12 +64,10 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return errors.Unwrap(err) // without the method and the address once more
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	body, err := bounded.ReadAll(res.Body, "the answer", maxBody)
 	switch {
 	case err != nil:
 		return err
-	case len(body) > maxBody:
-		return fmt.Errorf("the answer is over %d bytes", maxBody)
 	case res.StatusCode >= http.StatusBadRequest:
 		return &sandbox.Error{Class: sandbox.Unavailable, Reason: c.words(res.StatusCode, body)}
 	case res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNoContent:

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"aether/internal/bounded"
 	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
@@ -96,7 +97,7 @@ func versionOf(ctx context.Context, path string, patience time.Duration) (string
 // askVersion reads the beginning of what a program says to --version, whatever the
 // program is. Nothing that it started is left.
 func askVersion(ctx context.Context, path string) (string, error) {
-	said := &head{}
+	said := &bounded.Output{What: "what " + path + " says to --version", Max: maxVersion}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Dir, cmd.Env, cmd.Stdout = "/", environment, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -112,17 +113,5 @@ func askVersion(ctx context.Context, path string) (string, error) {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return string(said.text), err
-}
-
-// head keeps the beginning of an output, and wants no more.
-type head struct{ text []byte }
-
-// Write implements io.Writer.
-func (h *head) Write(b []byte) (int, error) {
-	if len(h.text)+len(b) > maxVersion {
-		return 0, errors.New("it says more than its version")
-	}
-	h.text = append(h.text, b...)
-	return len(b), nil
+	return said.String(), err
 }

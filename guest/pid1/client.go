@@ -43,14 +43,20 @@ func PowerOff(ctx context.Context, dial Dial) error {
 	return dial.post(ctx, "/aether/poweroff", nil)
 }
 
-// maxAnswer bounds what is read of a failure.
-const maxAnswer = 4 << 10
+// maxAnswer bounds what is read of a failure, and maxHeader the headers of a request or
+// an answer.
+const maxAnswer, maxHeader = 4 << 10, 64 << 10
+
+// stay follows no redirection: a machine has no reason to send its host anywhere.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (dial Dial) post(ctx context.Context, path string, body []byte) error {
 	client := http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		DisableKeepAlives: true,
-	}}
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	}, CheckRedirect: stay}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://guest"+path, bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	maxHeader      = 64 << 10
 	headerTimeout  = 10 * time.Second
 	idleConnection = 2 * time.Minute
 )

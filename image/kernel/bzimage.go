@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"aether/internal/bounded"
 	"aether/sandbox"
 
 	"github.com/klauspost/compress/zstd"
@@ -113,13 +114,14 @@ func readBounded(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return bounded(file)
+	return takeKernel(file)
 }
 
-func bounded(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxKernel+1))
-	if err == nil && len(data) > maxKernel {
-		err = sandbox.Invalidf("kernel", "it is over %d bytes", maxKernel)
+func takeKernel(r io.Reader) ([]byte, error) {
+	data, err := bounded.ReadAll(r, "the kernel", maxKernel)
+	var long *bounded.TooLong
+	if errors.As(err, &long) {
+		return nil, &sandbox.Error{Class: sandbox.Invalid, Field: "kernel", Err: err}
 	}
 	return data, err
 }
@@ -166,7 +168,7 @@ func unpackGzip(_ context.Context, packed []byte) ([]byte, error) {
 		return nil, broken(err)
 	}
 	r.Multistream(false) // what follows is padding
-	data, err := bounded(r)
+	data, err := takeKernel(r)
 	return data, broken(err)
 }
 
@@ -176,7 +178,7 @@ func unpackZstd(_ context.Context, packed []byte) ([]byte, error) {
 		return nil, broken(err)
 	}
 	defer r.Close()
-	data, err := bounded(r)
+	data, err := takeKernel(r)
 	return data, broken(err)
 }
 
@@ -195,7 +197,7 @@ func unpackXZ(ctx context.Context, packed []byte) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	data, err := bounded(out)
+	data, err := takeKernel(out)
 	if err != nil {
 		err = errors.Join(err, cmd.Process.Kill())
 	}

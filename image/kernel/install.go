@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"aether/internal/bounded"
 	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
@@ -118,6 +118,9 @@ func fetch(ctx context.Context, work, name string) error {
 	return err
 }
 
+// maxSaid bounds what is kept of a tool's output.
+const maxSaid = 1 << 20
+
 func run(ctx context.Context, dir, tool string, args ...string) (string, error) {
 	path, err := exec.LookPath(tool)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -127,14 +130,14 @@ func run(ctx context.Context, dir, tool string, args ...string) (string, error) 
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	var failure bytes.Buffer
-	cmd.Stderr = &failure
-	out, err := cmd.Output()
-	if err != nil {
+	out := &bounded.Output{What: "what " + tool + " says", Max: maxSaid}
+	failure := &bounded.Output{What: "the failure of " + tool, Max: maxSaid}
+	cmd.Stdout, cmd.Stderr = out, failure
+	if err := cmd.Run(); err != nil {
 		return "", &sandbox.Error{Class: sandbox.Unavailable, Retry: true, Err: err,
 			Reason: fmt.Sprintf("%s: %s", tool, lastLine(failure.String()))}
 	}
-	return string(out), nil
+	return out.String(), nil
 }
 
 func lastLine(s string) string {

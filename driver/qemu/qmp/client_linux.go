@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 
+	"aether/internal/bounded"
 	"aether/internal/host/launch"
 )
 
@@ -79,8 +80,11 @@ func (c *Client) read() {
 			c.lines <- m
 		}
 	}
-	if c.err = scan.Err(); c.err == nil {
+	switch c.err = scan.Err(); {
+	case c.err == nil:
 		c.err = net.ErrClosed
+	case errors.Is(c.err, bufio.ErrTooLong):
+		c.err = &bounded.TooLong{What: "a message of QEMU", Max: maxLine}
 	}
 }
 

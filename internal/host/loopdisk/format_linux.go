@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"aether/internal/bounded"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -41,15 +42,18 @@ func Format(ctx context.Context, file string, size int64, contents string) error
 	if err := reserve(file, size); err != nil {
 		return err
 	}
-	var stderr bytes.Buffer
+	stderr := &bounded.Output{What: "what " + tool + " says", Max: maxSaid}
 	cmd := exec.CommandContext(ctx, tool, append(format[:len(format):len(format)], "-d", contents, file, strconv.FormatInt(size>>10, 10)+"k")...)
-	cmd.Stderr = &stderr
+	cmd.Stderr = stderr
 	cmd.Env = []string{"LC_ALL=C", "MKE2FS_CONFIG=" + os.DevNull} // the same disk on every host
 	if err := cmd.Run(); err != nil {
 		return errors.Join(fmt.Errorf("loopdisk: %s: %w: %.400s", tool, err, bytes.TrimSpace(stderr.Bytes())), os.Remove(file))
 	}
 	return nil
 }
+
+// maxSaid bounds what is kept of the tool's complaints.
+const maxSaid = 64 << 10
 
 // reserve makes a file of a size without giving it any room yet.
 func reserve(path string, size int64) error {

@@ -9,7 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"aether/internal/bounded"
 )
+
+// maxEnvironment bounds what is read of an environment: no process is started with more.
+const maxEnvironment = 8 << 20
 
 // killRounds bounds the race with processes that fork while they are hunted.
 const killRounds = 100
@@ -64,8 +69,10 @@ func (m Mark) processes() ([]int, error) {
 		if err != nil {
 			continue
 		}
-		env, err := os.ReadFile("/proc/" + d.Name() + "/environ")
-		if err == nil && strings.Contains("\x00"+string(env), "\x00"+string(m)+"\x00") {
+		// A process may declare all of its memory to be its environment.
+		env, err := bounded.ReadFile("/proc/"+d.Name()+"/environ", maxEnvironment)
+		var long *bounded.TooLong
+		if (err == nil || errors.As(err, &long)) && strings.Contains("\x00"+string(env), "\x00"+string(m)+"\x00") {
 			found = append(found, pid)
 		}
 	}
