@@ -50,6 +50,10 @@ func userFile(root *inroot.Root, name string) []byte {
 	if err != nil || !info.Mode.IsRegular() {
 		return nil
 	}
+	// It is read with the rights of this program, which only stored files do not mind.
+	if special, err := inroot.Special(f); err != nil || special {
+		return nil
+	}
 	data := make([]byte, min(info.Size, maxUserFile))
 	n, err := io.ReadFull(f, data)
 	if err != nil && err != io.ErrUnexpectedEOF {

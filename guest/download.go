@@ -41,7 +41,15 @@ func (s *Service) download(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(f.Name())}))
-	if info.Size == 0 {
+	special, err := inroot.Special(f)
+	switch {
+	case err != nil:
+		httpError(w, err)
+		return
+	case special: // whose size says nothing either
+		streamUnsized(w, inroot.ReadAs{File: f, As: c.as})
+		return
+	case info.Size == 0:
 		streamUnsized(w, f)
 		return
 	}

@@ -5,7 +5,6 @@ package guest
 import (
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -197,12 +196,20 @@ func (c *caller) create(name string) (fileWriter, error) {
 	if err == nil || !(errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EROFS)) {
 		return fileWriter{draft: draft}, err
 	}
-	f, plainErr := c.root.Open(name, os.O_WRONLY|os.O_TRUNC, 0)
+	f, plainErr := c.root.Open(name, os.O_WRONLY, 0)
 	if plainErr != nil {
 		return fileWriter{}, err
 	}
-	if info, err := inroot.StatFile(f); err != nil || !info.Mode.IsRegular() {
-		return fileWriter{}, errors.Join(fmt.Errorf("%s is not a regular file: %w", name, syscall.EINVAL), f.Close())
+	info, err := inroot.StatFile(f)
+	special, failed := inroot.Special(f)
+	switch {
+	case err != nil || failed != nil:
+		return fileWriter{}, errors.Join(err, failed, f.Close())
+	case !info.Mode.IsRegular() || special:
+		return fileWriter{}, errors.Join(sandbox.Invalidf("path", "%q is no file that holds what is written to it", clip(name)), f.Close())
+	}
+	if err := f.Truncate(0); err != nil {
+		return fileWriter{}, errors.Join(err, f.Close())
 	}
 	return fileWriter{plain: f}, nil
 }

@@ -14,13 +14,15 @@ import (
 // this process's user namespace.
 type Identity struct{ UID, GID int }
 
-// Do runs fn with the file permissions and ownership of the identity and no
-// supplementary groups. fn must neither wait for other goroutines nor outlive
-// the call. Only root can be somebody else; for any other process, and for an
-// identity that is its own, fn simply runs.
+// Do runs fn with the rights and ownership of the identity, no supplementary groups
+// and no capabilities. fn must neither wait for other goroutines nor outlive the
+// call. Only root can be somebody else; for any other process, and for an identity
+// that is its own, fn simply runs.
 //
-// The file system ids are a property of the thread. fn runs on a thread of its
-// own, which is thrown away if it cannot be given its old ids back.
+// Who it is, is a property of the thread. fn runs on a thread of its own, which is
+// thrown away if it cannot be given its old ids back. The effective ids change, not
+// those for files alone: the kernel goes by the former where it tells who may read
+// /proc/sys, and gives the owner of a sandbox's user namespace every right there.
 func (id Identity) Do(fn func() error) error {
 	if os.Geteuid() != 0 || id == (Identity{0, os.Getegid()}) {
 		return fn()
@@ -45,32 +47,55 @@ func (id Identity) become(fn func() error) (err error) {
 	if err != nil {
 		return os.NewSyscallError("getgroups", err)
 	}
+	capable, err := threadCapabilities()
+	if err != nil {
+		return err
+	}
 	own := Identity{os.Geteuid(), os.Getegid()}
 	defer func() {
-		if failed := own.set(groups); failed != nil {
+		// The kernel gives root all that is permitted, which may be more than it had.
+		if failed := errors.Join(own.set(groups), capable.set()); failed != nil {
 			err = fmt.Errorf("%w: %w", errTainted, failed)
 		}
 	}()
 	if err := id.set(nil); err != nil {
 		return err
 	}
+	if id.UID != 0 { // the kernel does so by itself, unless it was told not to
+		if err := capable.idle().set(); err != nil {
+			return err
+		}
+	}
 	return fn()
 }
 
-// set uses the raw calls because the wrappers of the standard library change
-// every thread. The group goes first and the user last when privilege is given
-// up; setfsuid never takes the right to undo it away.
+// set uses the raw calls because the wrappers of the standard library change every
+// thread. The ids of somebody else give no right to change groups, so root comes back
+// before its groups do.
 func (id Identity) set(groups []int) error {
-	if !hasFSIDs() {
-		return id.setEffective(groups)
+	user := func() error { return setThreadID(unix.SYS_SETRESUID, "setresuid", id.UID) }
+	group := func() error { return setThreadID(unix.SYS_SETRESGID, "setresgid", id.GID) }
+	all := func() error { return setThreadGroups(groups) }
+	steps := []func() error{all, group, user}
+	if id.UID == 0 {
+		steps = []func() error{user, group, all}
 	}
-	if err := setThreadGroups(groups); err != nil {
-		return err
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := setFS(unix.SYS_SETFSGID, id.GID); err != nil {
-		return err
+	return nil
+}
+
+// setThreadID changes an effective id of this thread; the real and the saved one
+// stay, by which it can come back and by which nobody else may signal or trace it.
+func setThreadID(call uintptr, name string, id int) error {
+	const same = ^uintptr(0)
+	if _, _, errno := unix.RawSyscall(call, same, uintptr(id), same); errno != 0 {
+		return os.NewSyscallError(name, errno)
 	}
-	return setFS(unix.SYS_SETFSUID, id.UID)
+	return nil
 }
 
 func setThreadGroups(groups []int) error {
@@ -81,15 +106,6 @@ func setThreadGroups(groups []int) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&ids[0])), 0)
 	if errno != 0 {
 		return os.NewSyscallError("setgroups", errno)
-	}
-	return nil
-}
-
-// setFS sets one id and asks for it again, since these calls report no errors.
-func setFS(call uintptr, id int) error {
-	unix.RawSyscall(call, uintptr(id), 0, 0)
-	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); int(int32(now)) != id && int(uint32(now)) != id {
-		return fmt.Errorf("inroot: the file system id stayed %d, wanted %d", now, id)
 	}
 	return nil
 }

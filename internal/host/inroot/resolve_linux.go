@@ -31,6 +31,9 @@ func (r *Root) Resolve(name string) (string, error) {
 		case err != nil:
 			return "", err
 		}
+		if err := r.followable(next); err != nil {
+			return "", err
+		}
 		if links++; links > maxLinks {
 			return "", pathError("resolve", name, unix.ELOOP)
 		}
@@ -43,4 +46,24 @@ func (r *Root) Resolve(name string) (string, error) {
 		done = "/"
 	}
 	return done, nil
+}
+
+// followable refuses the magic links of /proc: their text is that of another root, and
+// means something else in this one.
+func (r *Root) followable(link string) error {
+	f, err := r.open(link, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if special, err := Special(f); err != nil || !special {
+		return err
+	}
+	if to, err := r.open(link, unix.O_PATH, 0); err == nil {
+		return to.Close()
+	} else if errors.Is(err, unix.ENOENT) {
+		return nil // a plain one, to what is not there
+	} else {
+		return err
+	}
 }
