@@ -17,6 +17,7 @@ import (
 
 	"aether/engine"
 	"aether/internal/bounded"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -53,7 +54,11 @@ func (d Dir) Dial(ctx context.Context, name string) (*Client, error) {
 }
 
 func (c *Client) connect(ctx context.Context) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+	conn, err := storedir.Dial(ctx, c.socket)
+	if err != nil {
+		return nil, err // not a connection that is nil
+	}
+	return conn, nil
 }
 
 // Close closes the connections that are idle.

@@ -40,12 +40,24 @@ func (d Dir) manifest(name string) string { return filepath.Join(d.of(name), "ma
 
 func (d Dir) log(name string) string { return filepath.Join(d.of(name), "log") }
 
+// trusted refuses a directory that another user could have planted. One that is not
+// there holds no templates.
+func (d Dir) trusted() error {
+	if err := storedir.Trusted(d.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // maxLog bounds how much of a log is read.
 const maxLog = 4096
 
 // Log is the end of what the holder had to say since the template was ready: why
 // it ended, if nobody asked it to.
 func (d Dir) Log(name string) (string, error) {
+	if err := d.trusted(); err != nil {
+		return "", err
+	}
 	file, err := os.Open(d.log(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -64,6 +76,9 @@ func (d Dir) Log(name string) (string, error) {
 
 // Names lists the templates whose holders live or were killed.
 func (d Dir) Names() ([]string, error) {
+	if err := d.trusted(); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -79,6 +94,9 @@ func (d Dir) Names() ([]string, error) {
 
 // Manifest reads what the holder wrote when it began.
 func (d Dir) Manifest(name string) (m Manifest, err error) {
+	if err := d.trusted(); err != nil {
+		return m, err
+	}
 	text, err := bounded.ReadFile(d.manifest(name), maxRequest)
 	if err != nil {
 		return m, err
@@ -126,6 +144,9 @@ func (d Dir) Take(ctx context.Context, name string) (*Place, error) {
 
 // Held says whether a holder has the template, in whatever state.
 func (d Dir) Held(name string) (bool, error) {
+	if err := d.trusted(); err != nil {
+		return false, err
+	}
 	lock, err := storedir.Try(d.lock(name))
 	if errors.Is(err, storedir.ErrHeld) {
 		return true, nil
@@ -143,6 +164,9 @@ const removeTime = 30 * time.Second
 // Errors: NotFound.
 func (d Dir) Remove(ctx context.Context, name string) error {
 	if err := engine.ValidName(name); err != nil {
+		return err
+	}
+	if err := d.trusted(); err != nil {
 		return err
 	}
 	if _, err := os.Stat(d.of(name)); errors.Is(err, fs.ErrNotExist) {

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 
 	"aether/driver/lifetime"
 	"aether/image"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -52,7 +52,7 @@ func (d *Driver) open() (*engine, error) {
 
 func (e *engine) start(opts Options) (err error) {
 	e.log = cmp.Or(opts.Logger, slog.Default())
-	if err := os.MkdirAll(opts.RunDir, 0o711); err != nil {
+	if err := storedir.Prepare(opts.RunDir); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
 	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir, keep: opts.Snapshots}
@@ -147,7 +147,7 @@ func (e *engine) destroyAll(ctx context.Context) (err error) {
 // program is killed are its cgroups, the disks of its cells and what snapshots
 // were unpacked for them.
 func (d *Driver) Reap(ctx context.Context) (int, error) {
-	if err := os.MkdirAll(d.opts.RunDir, 0o711); err != nil {
+	if err := storedir.Prepare(d.opts.RunDir); err != nil {
 		return 0, fmt.Errorf("cell: %w", err)
 	}
 	groups, err := cgroup.Reap(ctx, d.opts.RunDir)

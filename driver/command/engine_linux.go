@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"aether/image/overlay"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/launch"
+	"aether/internal/host/storedir"
 	"aether/sandbox"
 )
 
@@ -62,7 +62,7 @@ func (e *engine) start(opts Options) (err error) {
 	if e.guest, err = guestagent.Find(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(opts.RunDir, 0o711); err != nil {
+	if err := storedir.Prepare(opts.RunDir); err != nil {
 		return err
 	}
 	if e.bare, err = overlay.MakeBare(filepath.Join(opts.RunDir, "bare")); err != nil {

@@ -44,7 +44,7 @@ type client struct {
 // newClient makes a client of the daemon; close gives it back. It waits for nobody.
 func newClient(socket string) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
+		return daemon.Dial(ctx, socket)
 	}
 	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols), MaxResponseHeaderBytes: daemon.MaxHeader}
 	transport.Protocols.SetUnencryptedHTTP2(true)

@@ -3,13 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"aether/driver/guestagent"
 	"aether/image"
 	"aether/image/overlay"
+	"aether/internal/host/storedir"
 )
 
 // Home is what a program that makes sandboxes holds on this host as long as it
@@ -49,7 +49,7 @@ func (h *Home) Furnish(dir string, images func() (*image.Store, error), reap fun
 	if h.RunDir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(h.RunDir, 0o711); err != nil {
+	if err := storedir.Prepare(h.RunDir); err != nil {
 		return err
 	}
 	if _, err := reap(h.RunDir); err != nil {

@@ -44,8 +44,18 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(connectAs); path != "" {
 		connectTo(path)
 	}
+	for variable, play := range roles {
+		if value := os.Getenv(variable); value != "" {
+			play(value)
+		}
+	}
 	os.Exit(m.Run())
 }
+
+// roles are what else the test binary does, by the variable that asks for it. Each ends
+// it.
+var roles = map[string]func(string){}
+
 
 func TestLockExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")

@@ -11,10 +11,11 @@ import (
 )
 
 // Prepare makes the directory if it is missing and refuses one that anybody but
-// the caller could change: its contents become the root of sandboxes. Others may
-// pass through it but not list it. Errors: Denied, Invalid.
+// the caller could change, or lead elsewhere by one of the directories above: its
+// contents become the root of sandboxes. Others may pass through it but not list it.
+// Errors: Denied, Invalid.
 func Prepare(dir string) error {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := (&walk{make: true}).to(dir); err != nil {
 		return err
 	}
 	info, err := os.Lstat(dir)
@@ -33,9 +34,11 @@ func ownedByCaller(dir string, info os.FileInfo) error {
 		return fmt.Errorf("storedir: the owner of %s cannot be read", dir)
 	}
 	if int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return &sandbox.Error{Class: sandbox.Denied, Op: "storedir",
-			Reason: fmt.Sprintf("%s belongs to another user or may be written by others (uid %d, mode %v)", dir, stat.Uid, info.Mode().Perm()),
-			Remedy: "use a directory of your own with mode 0711"}
+		return denied("use a directory of your own with mode 0711", "%s belongs to another user or may be written by others (uid %d, mode %v)", dir, stat.Uid, info.Mode().Perm())
 	}
 	return nil
+}
+
+func denied(remedy, format string, args ...any) error {
+	return &sandbox.Error{Class: sandbox.Denied, Op: "storedir", Reason: fmt.Sprintf(format, args...), Remedy: remedy}
 }
