@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ type session struct {
 	running  *guest.Running
 	streams  streams
 	created  time.Time
+	cancel   context.CancelFunc // gives up what is waited for
 	// stopped is closed when a second signal asks for the end at once.
 	stopped chan struct{}
 }
@@ -38,28 +40,31 @@ func (s *session) run(list iter.Seq[sandbox.Driver], spec sandbox.Spec, args []s
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(s.cmd.Context())
 	defer cancel()
-	created := make(chan struct{})
-	go s.untilCreated(signals, created, cancel)
+	s.cancel = cancel
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	defer begin()
+	go s.untilBegun(signals, begun)
 	watched, drawn := showProgress(ctx, s.cmd, s.flags.json)
 	s.driver, s.instance, err = create(watched, list, spec)
 	drawn()
-	close(created)
 	if err != nil {
 		return err
 	}
 	s.created = time.Now()
 	defer func() { err = errors.Join(err, s.destroy()) }()
 	s.client = guest.ClientFor(s.instance, guest.ClientOptions{})
-	return s.command(ctx, signals, args)
+	return s.command(ctx, signals, begin, args)
 }
 
-// untilCreated lets a signal stop the making of the sandbox.
-func (s *session) untilCreated(signals chan os.Signal, created <-chan struct{}, cancel func()) {
+// untilBegun lets a signal stop the making of the sandbox, and the wait for its guest
+// service.
+func (s *session) untilBegun(signals chan os.Signal, begun <-chan struct{}) {
 	select {
 	case sig := <-signals:
 		signals <- sig // for the command, if there will be one
-		cancel()
-	case <-created:
+		s.cancel()
+	case <-begun:
 	}
 }
 
@@ -67,7 +72,7 @@ func (s *session) destroy() error {
 	return s.instance.Destroy(context.WithoutCancel(s.cmd.Context()))
 }
 
-func (s *session) command(ctx context.Context, signals <-chan os.Signal, args []string) error {
+func (s *session) command(ctx context.Context, signals <-chan os.Signal, begun func(), args []string) error {
 	s.streams.open(s)
 	cmd := guest.Cmd{Stdout: s.streams.stdout, Stderr: s.streams.stderr}
 	if len(args) > 0 {
@@ -89,6 +94,7 @@ func (s *session) command(ctx context.Context, signals <-chan os.Signal, args []
 	if s.running, err = s.begin(ctx, cmd); err != nil {
 		return err
 	}
+	begun()
 	done := make(chan struct{})
 	defer close(done)
 	s.stopped = make(chan struct{})
@@ -96,26 +102,49 @@ func (s *session) command(ctx context.Context, signals <-chan os.Signal, args []
 	return s.wait()
 }
 
+// signalTime is how long a guest service may take to pass a signal on. One that takes
+// longer is silent, and its sandbox is ended instead.
+const signalTime = 10 * time.Second
+
 // forward passes signals on. The command is in a session of its own, so the
 // terminal's control-C reaches only us. A second one ends the sandbox.
 func (s *session) forward(signals <-chan os.Signal, done <-chan struct{}) {
-	first := true
+	first, unheard := true, make(chan struct{}, 1)
 	for {
 		select {
 		case sig := <-signals:
 			if !first {
-				close(s.stopped)
-				// Wait fails with the sandbox, which is what was asked for.
-				_ = s.destroy()
+				s.stop()
 				return
 			}
 			first = false
-			// A command that has just ended needs no signal.
-			_ = s.running.Signal(context.Background(), sig.(syscall.Signal))
+			go s.signal(sig.(syscall.Signal), unheard)
+		case <-unheard:
+			s.stop()
+			return
 		case <-done:
 			return
 		}
 	}
+}
+
+// signal tells if nobody took the signal.
+func (s *session) signal(sig syscall.Signal, unheard chan<- struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), signalTime)
+	defer cancel()
+	// A command that has just ended needs no signal.
+	if err := s.running.Signal(ctx, sig); err != nil && ctx.Err() != nil {
+		unheard <- struct{}{}
+	}
+}
+
+// stop ends the sandbox with the command in it.
+func (s *session) stop() {
+	close(s.stopped)
+	// Wait fails with the sandbox, which is what was asked for; but a silent one is not
+	// waited for.
+	_ = s.destroy()
+	s.cancel()
 }
 
 func (s *session) wait() error {

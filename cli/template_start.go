@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,9 @@ type news struct {
 // keep is the line that lets a holder go on without us.
 const keep = "keep\n"
 
+// giveUpTime is how long a holder that is not wanted any more may take to end.
+const giveUpTime = 30 * time.Second
+
 // startHolder runs this program again in the background, to hold the template, and
 // waits until it is ready. Until then the holder ends with us.
 func startHolder(cmd *cobra.Command, f *prepareFlags) (holder.Info, error) {
@@ -57,8 +61,11 @@ func startHolder(cmd *cobra.Command, f *prepareFlags) (holder.Info, error) {
 	if err := child.Start(); err != nil {
 		return holder.Info{}, err
 	}
-	// Without its orders the holder ends by itself.
-	defer context.AfterFunc(ctx, func() { orders.Close() })()
+	// Without its orders the holder ends by itself, and else by force.
+	defer context.AfterFunc(ctx, func() {
+		orders.Close()
+		time.AfterFunc(giveUpTime, func() { _ = child.Process.Kill() })
+	})()
 	info, err := direct(cmd, f, orders, said)
 	if err != nil {
 		waited := errors.Join(orders.Close(), child.Wait())

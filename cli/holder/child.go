@@ -28,8 +28,13 @@ type Child struct {
 
 var _ sandbox.Instance = (*Child)(nil)
 
+// forkTime bounds how long a holder may take for a child.
+const forkTime = 2 * time.Minute
+
 // Fork asks for a child. The context bounds the asking only.
 func (c *Client) Fork(ctx context.Context, spec sandbox.Spec) (*Child, error) {
+	ctx, cancel := context.WithTimeout(ctx, forkTime)
+	defer cancel()
 	life, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, unlink)
 	res, err := c.send(life, http.MethodPost, "/children", forkRequest{spec})
@@ -91,8 +96,9 @@ func (c *Child) Wait(ctx context.Context) (sandbox.Exit, error) {
 	}
 }
 
-// destroyTime bounds the end of a child.
-const destroyTime = 20 * time.Second
+// destroyTime bounds the end of a child. A holder that does not answer by then has lost
+// its connection to us, with which the child ends too.
+const destroyTime = 10 * time.Second
 
 // Destroy implements sandbox.Instance.
 func (c *Child) Destroy(ctx context.Context) (err error) {

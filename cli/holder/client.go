@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"syscall"
+	"time"
 
 	"aether/engine"
 	"aether/internal/bounded"
@@ -74,8 +75,13 @@ func (c *Client) End(ctx context.Context) error {
 	return c.call(ctx, http.MethodDelete, "/template", nil, nil)
 }
 
+// answerTime bounds how long a holder may take to answer, forks apart.
+const answerTime = 20 * time.Second
+
 // call makes a request and reads the answer into the value, unless it is nil.
 func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	res, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -118,6 +124,8 @@ func readFailure(res *http.Response) error {
 
 // upgrade makes a connection that the holder hands through.
 func (c *Client) upgrade(ctx context.Context, path string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (p *Place) Serve(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: s.routes(), BaseContext: func(net.Listener) context.Context { return ctx }, MaxHeaderBytes: maxHeader,
+	server := &http.Server{Handler: s.routes(), BaseContext: func(net.Listener) context.Context { return ctx }, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: answerTime,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

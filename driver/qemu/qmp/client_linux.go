@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"aether/internal/bounded"
 	"aether/internal/host/launch"
@@ -148,10 +149,12 @@ func (c *Client) call(ctx context.Context, file *os.File, r request) (json.RawMe
 }
 
 func (c *Client) send(ctx context.Context, text []byte, file *os.File) error {
-	deadline, _ := ctx.Deadline() // none is none
-	if err := c.conn.SetWriteDeadline(deadline); err != nil {
+	if err := c.conn.SetWriteDeadline(time.Time{}); err != nil {
 		return err
 	}
+	// A QEMU that reads nothing ends no write, but the context does.
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
 	var rights []byte
 	if file != nil {
 		rights = launch.Rights(file)

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"aether/cli/holder"
+	"aether/driver/all"
+	"aether/engine"
+	"aether/interpreter"
+
+	pb "aether/guest/wire/process"
+)
+
+// mainVariable makes the test binary the program itself, so that it can be signalled.
+const mainVariable = "AETHER_CLI_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVariable) != "" {
+		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Makers()))
+	}
+	os.Exit(m.Run())
+}
+
+// Stages of the talk of run with the holder of a template, at each of which this one
+// falls silent.
+const (
+	silentAtOnce = iota
+	silentAtHeaders
+	silentAtFork
+	silentInFork
+	silentAtDial
+	silentGuest
+	silentProcess
+	silentAtSignal
+	silentAtEnd
+	stages
+)
+
+// silentHolder is a holder that says what is right until a stage, and then nothing.
+type silentHolder struct {
+	stage int
+	code  bool
+	stuck chan string // told where it fell silent
+}
+
+func (h *silentHolder) silent(at int, r *http.Request) bool {
+	if h.stage != at {
+		return false
+	}
+	select {
+	case h.stuck <- r.Method + " " + r.URL.Path:
+	default:
+	}
+	return true
+}
+
+func (h *silentHolder) serve(conn net.Conn) {
+	defer conn.Close()
+	reader := bufio.NewReader(conn)
+	for {
+		r, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		if r.ContentLength > 0 {
+			_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength)
+		}
+		if h.silent(silentAtOnce, r) || !h.answer(conn, r) {
+			_, _ = io.Copy(io.Discard, reader) // until the other end goes
+			return
+		}
+	}
+}
+
+// answer answers one request, or nothing.
+func (h *silentHolder) answer(conn net.Conn, r *http.Request) bool {
+	switch path := r.URL.Path; {
+	case path == "/template" && r.Method == http.MethodGet:
+		if h.silent(silentAtHeaders, r) {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{")
+			return false
+		}
+		info := holder.Info{Name: "work", Driver: "cell", Recipe: engine.Recipe{Name: "work"}}
+		if h.code {
+			info.Recipe.Code = &engine.Code{Language: interpreter.Python}
+		}
+		return answerJSON(conn, info, "")
+	case path == "/children":
+		if h.silent(silentAtFork, r) {
+			return false
+		}
+		born := map[string]any{"id": "child", "resident": 7}
+		if h.code {
+			born["handle"] = interpreter.Handle{Language: interpreter.Python, PID: 7, Key: strings.Repeat("a", 32)}
+		}
+		text, _ := json.Marshal(born)
+		if h.silent(silentInFork, r) {
+			text = text[:3]
+		}
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
+		return false // and stays open
+	case strings.HasSuffix(path, "/dial"):
+		if h.silent(silentAtDial, r) {
+			return false
+		}
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: aether-guest\r\n\r\n")
+		return true
+	case strings.Contains(path, "/process.Process/"):
+		return h.guest(conn, r)
+	case r.Method == http.MethodDelete && h.silent(silentAtEnd, r):
+		return false
+	}
+	fmt.Fprint(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	return true
+}
+
+// guest answers as the guest service of the child.
+func (h *silentHolder) guest(conn net.Conn, r *http.Request) bool {
+	if h.silent(silentGuest, r) {
+		return false
+	}
+	switch filepath.Base(r.URL.Path) {
+	case "Start", "Connect":
+		event := &pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: 7}}}
+		message, _ := proto.Marshal(&pb.StartResponse{Event: event})
+		frames := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+		if h.stage == silentAtEnd {
+			end, _ := proto.Marshal(&pb.StartResponse{Event: &pb.ProcessEvent{Event: &pb.ProcessEvent_End{End: &pb.ProcessEvent_EndEvent{Exited: true}}}})
+			frames = append(append(binary.BigEndian.AppendUint32(append(frames, 0), uint32(len(end))), end...), "\x02\x00\x00\x00\x02{}"...)
+		}
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/connect+proto\r\n\r\n%s", frames)
+		h.silent(silentProcess, r)
+		return h.stage == silentAtEnd && conn.Close() != nil
+	default:
+		h.silent(silentAtSignal, r)
+		return false
+	}
+}
+
+func answerJSON(w io.Writer, v any, head string) bool {
+	text, err := json.Marshal(v)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s", head, len(text), text)
+	}
+	return err == nil
+}
+
+func (h *silentHolder) listen(t *testing.T, state string) {
+	t.Helper()
+	dir := filepath.Join(state, "run", "templates", "work")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go h.serve(conn)
+		}
+	}()
+}
+
+// endTime is how long run may take to end after it is told to, whoever is silent.
+const endTime = 30 * time.Second
+
+// TestSilentHolder sends run a SIGTERM while it waits for a holder, or for the guest
+// service behind it, that has fallen silent: it must end, at every stage of the talk.
+func TestSilentHolder(t *testing.T) {
+	for stage := range stages {
+		for name, args := range map[string][]string{"command": {"--", "true"}, "resident": nil, "code": {"-c", "1"}} {
+			if name == "code" && stage > silentProcess {
+				continue // which waits for messages of an interpreter
+			}
+			t.Run(fmt.Sprint(stage, name), func(t *testing.T) {
+				t.Parallel()
+				state, err := os.MkdirTemp("", "s")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { os.RemoveAll(state) })
+				h := &silentHolder{stage: stage, code: name == "code", stuck: make(chan string, 1)}
+				h.listen(t, state)
+				h.endsAfterSignal(t, state, append([]string{"run", "--template", "work"}, args...))
+			})
+		}
+	}
+}
+
+func (h *silentHolder) endsAfterSignal(t *testing.T, state string, args []string) {
+	var out bytes.Buffer
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), mainVariable+"=1", "AETHER_STATE_DIR="+state)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if h.stage == silentAtSignal { // which only comes with the signal
+		time.Sleep(2 * time.Second)
+		select {
+		case h.stuck <- "a process":
+		default:
+		}
+	}
+	select {
+	case <-h.stuck:
+	case err := <-ended:
+		t.Fatalf("it ended before: %v: %s", err, &out)
+	case <-time.After(endTime):
+		t.Fatalf("it asks for nothing: %s", &out)
+	}
+	time.Sleep(100 * time.Millisecond)
+	begun := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		t.Logf("%v after %v: %s", err, time.Since(begun).Round(time.Millisecond), &out)
+	case <-time.After(endTime):
+		_ = cmd.Process.Kill()
+		t.Errorf("it goes on: %s", &out)
+	}
+}
+
