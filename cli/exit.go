@@ -26,7 +26,7 @@ func report(stderr io.Writer, err error) int {
 		return int(code)
 	}
 	// Nobody is left to tell if standard error cannot be written to.
-	_, _ = fmt.Fprintf(stderr, "aether: %s%s\n", oneLine(err.Error()), suggestion(err))
+	_, _ = fmt.Fprintf(stderr, "aether: %s%s\n", visible(oneLine(err.Error())), visible(suggestion(err)))
 	return statusOf(sandbox.ClassOf(err))
 }
 

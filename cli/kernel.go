@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +37,7 @@ func kernelInstallCommand(drivers *drivers) *cobra.Command {
 			if !ok {
 				continue
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "aether: fetching a kernel; this can take a minute")
+			printError(cmd, "aether: fetching a kernel; this can take a minute")
 			k, err := installer.InstallKernel(cmd.Context())
 			if err != nil {
 				return err

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,8 +112,8 @@ func (r ranking) print(cmd *cobra.Command, asJSON bool) error {
 		return printJSON(cmd, r.entries())
 	}
 	if len(r.profiles) == 0 {
-		_, err := fmt.Fprintln(cmd.ErrOrStderr(), "aether: no system meets every need")
-		return err
+		printError(cmd, "aether: no system meets every need")
+		return nil
 	}
 	s := screenOf(cmd.OutOrStdout())
 	return printText(cmd, r.table(s.width).render(s)+r.driven.footnotes(s, r.profiles))

@@ -197,7 +197,7 @@ func (f *runFlags) run(cmd *cobra.Command, drivers *drivers, args []string) erro
 		return explainSetUp(cmd, first(list), spec, args)
 	}
 	if spec.Network.Mode == sandbox.HostNetwork {
-		cmd.PrintErrln("aether: warning: --net host gives the command the host's own network, with everything that listens there")
+		printError(cmd, "aether: warning: --net host gives the command the host's own network, with everything that listens there")
 	}
 	err = (&session{flags: f, cmd: cmd, start: time.Now()}).run(list, spec, args)
 	return launchError(cmd, err)
@@ -212,8 +212,10 @@ func explainSetUp(cmd *cobra.Command, d sandbox.Driver, spec sandbox.Spec, args 
 	var text bytes.Buffer // both may be the same terminal
 	err := e.Explain(ctx, &text, spec, args)
 	drawn()
-	_, printed := text.WriteTo(cmd.OutOrStdout())
-	return errors.Join(err, printed)
+	if text.Len() == 0 {
+		return err
+	}
+	return errors.Join(err, printText(cmd, strings.TrimSuffix(text.String(), "\n")))
 }
 
 // launchError prints what failed and chooses the exit status: bad input stays 2,

@@ -175,14 +175,14 @@ var limitFlags = map[string]string{"memory": "--memory", "processes": "--pids", 
 // explainEnd says what the exit status of a failure alone does not.
 func (s *session) explainEnd(status guest.Status, timeout bool) error {
 	if timeout {
-		s.cmd.PrintErrf("aether: the command was ended after %v (--timeout)\n", s.flags.timeout)
+		printError(s.cmd, "aether: the command was ended after %v (--timeout)", s.flags.timeout)
 	}
 	stats, err := s.instance.Stats(s.cmd.Context())
 	if err != nil {
 		return err
 	}
 	for _, limit := range stats.Reached() {
-		s.cmd.PrintErrf("aether: the sandbox reached its %s limit (%s)\n", limit, limitFlags[limit])
+		printError(s.cmd, "aether: the sandbox reached its %s limit (%s)", limit, limitFlags[limit])
 	}
 	return nil
 }

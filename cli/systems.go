@@ -129,11 +129,11 @@ func (a availability) notes() []string {
 	var notes []string
 	for _, note := range []string{a.Version, withRemedy(a.Reason, a.Remedy)} {
 		if note != "" {
-			notes = append(notes, note)
+			notes = append(notes, visible(note))
 		}
 	}
 	for _, g := range a.Gaps {
-		notes = append(notes, withRemedy(fmt.Sprintf("without %s: %s", g.Missing, g.Cost), g.Remedy))
+		notes = append(notes, visible(withRemedy(fmt.Sprintf("without %s: %s", g.Missing, g.Cost), g.Remedy)))
 	}
 	return notes
 }

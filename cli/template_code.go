@@ -150,9 +150,9 @@ const pythonExit = "SystemExit"
 
 func (c *coding) printText() error {
 	if c.answer.TimedOut {
-		c.cmd.PrintErrf("aether: the code was ended after %v (--timeout)\n", c.flags.timeout)
+		printError(c.cmd, "aether: the code was ended after %v (--timeout)", c.flags.timeout)
 	} else if e := c.answer.Error; e != nil && e.Name != pythonExit {
-		c.cmd.PrintErrln(errorText(e))
+		printError(c.cmd, "%s", errorText(e))
 	}
 	if v := c.answer.Main(); v != nil && v.Text != "" {
 		return printText(c.cmd, v.Text)

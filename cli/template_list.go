@@ -131,7 +131,7 @@ func templateListCommand() *cobra.Command {
 
 func printTemplates(cmd *cobra.Command, list []templateSummary) error {
 	if len(list) == 0 {
-		cmd.PrintErrln("aether: no template is kept (make one with aether template prepare)")
+		printError(cmd, "aether: no template is kept (make one with aether template prepare)")
 		return nil
 	}
 	rows := [][]string{{"name", "state", "children", "memory", "image", "runs"}}
@@ -156,8 +156,14 @@ func sizeText(n *int64) string {
 	return fmt.Sprintf("%.1f %s", float64(*n)/unit, name)
 }
 
-// columns puts texts below each other; the last column is as long as it is.
+// columns puts texts below each other; the last column is as long as it is. A text may
+// be of any making: each stays in its line.
 func columns(rows [][]string) string {
+	for _, row := range rows {
+		for i, text := range row {
+			row[i] = visible(text)
+		}
+	}
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, text := range row[:len(row)-1] {

@@ -45,7 +45,7 @@ func showUnheld(cmd *cobra.Command, name string, json bool) error {
 	if json {
 		return printJSON(cmd, s)
 	}
-	text := fmt.Sprintf("%s  %s\n  runs   %s\n  image  %s", s.Name, s.State, s.Runs, s.Image)
+	text := fmt.Sprintf("%s  %s\n  runs   %s\n  image  %s", s.Name, s.State, visible(s.Runs), visible(s.Image))
 	if s.Log != "" {
 		text += "\n  log    " + oneLine(s.Log)
 	}
@@ -65,5 +65,5 @@ func templateText(info holder.Info) string {
 	if s.Ahead != nil {
 		rows = append(rows, []string{"  ahead", fmt.Sprintf("%d ready", *s.Ahead)})
 	}
-	return info.Name + "\n" + columns(rows) + "\n  forks\n    " + strings.Join(treeLines(info.Tree), "\n    ")
+	return visible(info.Name) + "\n" + columns(rows) + "\n  forks\n    " + strings.Join(treeLines(info.Tree), "\n    ")
 }

@@ -22,7 +22,7 @@ func treeLines(nodes []engine.Node) (lines []string) {
 		b[n.Parent] = append(b[n.Parent], n)
 	}
 	for _, root := range b[""] {
-		lines = append(lines, fmt.Sprintf("%s  template %s, prepared in %s", root.ID, root.Template, milliseconds(root.Took)))
+		lines = append(lines, fmt.Sprintf("%s  template %s, prepared in %s", visible(root.ID), visible(root.Template), milliseconds(root.Took)))
 		lines = b.draw(lines, root.ID, "")
 	}
 	return lines
@@ -74,7 +74,7 @@ func (b branches) split(parent string) (summed, shown []engine.Node) {
 }
 
 func nodeText(n engine.Node) string {
-	text := fmt.Sprintf("%s  forked in %s", n.ID, milliseconds(n.Took))
+	text := fmt.Sprintf("%s  forked in %s", visible(n.ID), milliseconds(n.Took))
 	if n.Batch > 1 {
 		text += fmt.Sprintf(" with %d others", n.Batch-1)
 	}

@@ -31,6 +31,6 @@ func plainText(msg string, args []any) string {
 type serverLog struct{ Logger }
 
 func (l serverLog) Write(line []byte) (int, error) {
-	l.Warn("guest: " + strings.TrimSpace(string(line)))
+	l.Warn("guest: the HTTP server complains", "said", strings.TrimSpace(string(line)))
 	return len(line), nil
 }
