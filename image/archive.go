@@ -85,6 +85,9 @@ func (t *tarFS) note(header *tar.Header, file io.Seeker) error {
 		t.members[name] = member{offset, header.Size}
 	case tar.TypeSymlink:
 		// Old versions of docker save share equal layers this way.
+		if len(header.Linkname) > maxPath {
+			return invalid("the link %.80q has a target over %d bytes", name, maxPath)
+		}
 		t.links[name] = path.Join(path.Dir(name), header.Linkname)
 	}
 	return nil

@@ -20,12 +20,13 @@ func unpack(ctx context.Context, r io.Reader, dir string, left *budget) error {
 	if err != nil {
 		return err
 	}
-	u := &unpacker{tree: tree, left: left, opaque: map[string]bool{},
+	u := &unpacker{ctx: ctx, tree: tree, left: left, opaque: map[string]bool{},
 		dirs: map[string]layerfs.Meta{".": {Mode: fs.ModeDir | 0o755, ModTime: time.Unix(0, 0)}}}
-	return errors.Join(u.run(ctx, tar.NewReader(r)), tree.Close())
+	return errors.Join(u.run(tar.NewReader(r)), tree.Close())
 }
 
 type unpacker struct {
+	ctx  context.Context // of the one call that it is made for
 	tree *layerfs.Tree
 	left *budget
 
@@ -37,7 +38,7 @@ type unpacker struct {
 	paid      int64
 }
 
-func (u *unpacker) run(ctx context.Context, archive *tar.Reader) error {
+func (u *unpacker) run(archive *tar.Reader) error {
 	for {
 		header, err := archive.Next()
 		if err == io.EOF {
@@ -46,7 +47,7 @@ func (u *unpacker) run(ctx context.Context, archive *tar.Reader) error {
 		if err != nil {
 			return unreadable(err)
 		}
-		if err := ctx.Err(); err != nil {
+		if err := u.ctx.Err(); err != nil {
 			return err
 		}
 		if err := u.entry(header, archive); err != nil {
@@ -98,9 +99,17 @@ func (u *unpacker) charge() error {
 
 func (u *unpacker) remember(name string) error {
 	if u.names += len(name); u.names > maxNames {
-		return invalid("a layer has over %d bytes of directory names", maxNames)
+		return invalid("a layer has over %d bytes of names and attributes of directories", maxNames)
 	}
 	return nil
+}
+
+// rememberDir keeps what a directory will be, with its attributes, until the end. The
+// last entry of a name counts.
+func (u *unpacker) rememberDir(name string, meta layerfs.Meta) error {
+	u.names += meta.Size() - u.dirs[name].Size()
+	u.dirs[name] = meta
+	return u.remember(name)
 }
 
 func (u *unpacker) ordinary(name string, header *tar.Header, content io.Reader) error {
@@ -108,15 +117,21 @@ func (u *unpacker) ordinary(name string, header *tar.Header, content io.Reader) 
 	if err != nil {
 		return err
 	}
+	// What is not content takes room on the disk too.
+	if err := u.left.takeBytes(int64(len(name) + len(header.Linkname) + meta.Size())); err != nil {
+		return err
+	}
 	if name == "." && header.Typeflag != tar.TypeDir {
 		return invalid("the layer's root is not a directory")
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
-		u.dirs[name] = meta
-		return errors.Join(u.remember(name), u.tree.Mkdir(name))
+		if err := u.rememberDir(name, meta); err != nil {
+			return err
+		}
+		return u.tree.Mkdir(name)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		err = u.tree.File(name, &budgetReader{content, u.left})
+		err = u.tree.File(name, &budgetReader{u.ctx, content, u.left})
 	case tar.TypeSymlink:
 		err = u.symlink(header.Linkname, name)
 	case tar.TypeLink:
@@ -137,11 +152,15 @@ func (u *unpacker) ordinary(name string, header *tar.Header, content io.Reader) 
 // budgetReader takes what it reads from the budget. Archives may declare holes,
 // so that neither their own size nor a header says what a file becomes.
 type budgetReader struct {
+	ctx  context.Context // since a hole is given without anything being read
 	r    io.Reader
 	left *budget
 }
 
 func (b *budgetReader) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
 	n, err := b.r.Read(p)
 	if over := b.left.takeBytes(int64(n)); over != nil {
 		return 0, over

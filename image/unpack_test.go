@@ -4,12 +4,15 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"aether/internal/host/inroot"
 	"aether/sandbox"
@@ -126,6 +129,9 @@ func TestHostileLayers(t *testing.T) {
 		{name: "many bytes", entries: []entry{file("a", strings.Repeat("x", 1<<20)), file("b", "x")}, bad: true},
 		{name: "many implied directories", entries: impliedTrees(20, 60), bad: true},
 		{name: "many attributes", entries: []entry{{tar.Header{Name: "f", PAXRecords: map[string]string{"SCHILY.xattr.user.big": strings.Repeat("x", maxXattrs)}}, ""}}, bad: true},
+		{name: "attributes of many files", entries: attributed(350, 3500, tar.TypeReg), bad: true},
+		{name: "attributes of many directories", entries: attributed(40, maxXattrs-100, tar.TypeDir), bad: true},
+		{name: "long targets of many links", entries: longLinks(300), bad: true},
 		{name: "steering attributes", entries: []entry{{tar.Header{Name: "d", Typeflag: tar.TypeDir, Mode: 0o755, PAXRecords: map[string]string{"SCHILY.xattr.user.overlay.opaque": "y", "SCHILY.xattr.security.capability": "x"}}, ""}}, present: []string{"d"}},
 	}
 	for _, c := range cases {
@@ -150,6 +156,59 @@ func TestHostileLayers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// attributed are entries that have nothing but attributes.
+func attributed(count, size int, kind byte) []entry {
+	var entries []entry
+	for i := range count {
+		entries = append(entries, entry{tar.Header{Name: fmt.Sprint("a", i), Typeflag: kind, Mode: 0o755,
+			PAXRecords: map[string]string{"SCHILY.xattr.user.big": strings.Repeat("x", size)}}, ""})
+	}
+	return entries
+}
+
+func longLinks(count int) []entry {
+	var entries []entry
+	for i := range count {
+		entries = append(entries, symlink(fmt.Sprint("l", i), strings.Repeat("x", maxPath-1)))
+	}
+	return entries
+}
+
+// TestRememberedIsBounded: attributes of directories are kept in memory until a layer
+// ends.
+func TestRememberedIsBounded(t *testing.T) {
+	archive := tarOf(t, attributed(maxNames/maxXattrs+10, maxXattrs-100, tar.TypeDir)...)
+	err := newArena(t).unpack(archive, newBudget(limits{bytes: 1 << 30, entries: 1 << 20}))
+	wantClass(t, err, sandbox.Invalid)
+	if err != nil && !strings.Contains(err.Error(), "attributes of directories") {
+		t.Errorf("it is refused for something else: %v", err)
+	}
+}
+
+// TestHoleEndsWithItsContext unpacks a file that is one hole: nothing is read of the
+// archive while it is written.
+func TestHoleEndsWithItsContext(t *testing.T) {
+	const size = 1 << 30
+	header := make([]byte, 3*512)
+	for at, text := range map[int]string{0: "hole", 100: "0000644", 108: "0000000", 116: "0000000", 124: "00000000000", 136: "00000000000",
+		148: "        ", 156: "S", 257: "ustar  ", 386: fmt.Sprintf("%011o", size), 398: "00000000000", 483: fmt.Sprintf("%011o", size)} {
+		copy(header[at:], text)
+	}
+	sum := 0
+	for _, b := range header[:512] {
+		sum += int(b)
+	}
+	copy(header[148:], fmt.Sprintf("%06o\x00 ", sum))
+	a := newArena(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	err := unpack(ctx, bytes.NewReader(header), a.layer, newBudget(limits{bytes: 4 * size, entries: 10, overhead: 1 << 20}))
+	info, missing := os.Stat(filepath.Join(a.layer, "hole"))
+	if !errors.Is(err, context.Canceled) || missing == nil && info.Size() >= size {
+		t.Errorf("%v, %v, %+v", err, missing, info)
 	}
 }
 

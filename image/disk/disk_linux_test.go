@@ -307,6 +307,11 @@ func TestFailedDiskLeavesNothing(t *testing.T) {
 	cancel()
 	file := filepath.Join(t.TempDir(), "file")
 	put(t, file, nil, 0o644)
+	holed := t.TempDir()
+	put(t, filepath.Join(holed, "hole"), nil, 0o644)
+	if err := os.Truncate(filepath.Join(holed, "hole"), maxBytes+1); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		ctx   context.Context
 		root  image.Root
@@ -314,6 +319,7 @@ func TestFailedDiskLeavesNothing(t *testing.T) {
 	}{
 		"cancelled": {cancelled, image.Root{Layers: []string{lower(t)}}, sandbox.Internal},
 		"missing":   {t.Context(), image.Root{Layers: []string{"/nowhere/at/all"}}, sandbox.NotFound},
+		"a hole":    {t.Context(), image.Root{Layers: []string{holed}}, sandbox.Invalid},
 		"no dir":    {t.Context(), image.Root{Layers: []string{file}}, sandbox.Internal},
 	} {
 		if disk, err := s.Ensure(c.ctx, c.root); err == nil || sandbox.ClassOf(err) != c.class {

@@ -20,6 +20,9 @@ const (
 	// making of it takes.
 	maxEntries = 4 << 20
 	maxDepth   = 256
+	// maxBytes bounds the contents of all files: a directory that somebody else keeps may
+	// hold one of any size that is a hole, which would be written out.
+	maxBytes = 64 << 30
 
 	overlayPrefix = "user.overlay."
 	opaqueName    = overlayPrefix + "opaque"
@@ -43,6 +46,7 @@ type tree struct {
 	root    *node
 	sources []*filetree.Dir
 	entries int
+	bytes   int64
 }
 
 func (t *tree) close() {
@@ -198,6 +202,11 @@ func (s *scanner) leaf(dir *filetree.Dir, info filetree.Info, name string) (*nod
 	id := [2]uint64{info.Dev, info.Ino}
 	if n := s.links[id]; n != nil {
 		return n, nil
+	}
+	if info.IsFile() {
+		if s.tree.bytes += min(info.Size, maxBytes+1); s.tree.bytes > maxBytes {
+			return nil, sandbox.Invalidf("image", "its files have over %d bytes", int64(maxBytes))
+		}
 	}
 	n := &node{}
 	s.take(n, info, name)

@@ -30,7 +30,12 @@ type packer struct {
 	out   *tar.Writer
 	below string
 	links map[[2]uint64]string // files with several names, by their first
+	bytes int64                // of all files so far
 }
+
+// maxBytes bounds an image, as image/ does those it unpacks: a directory that somebody
+// else keeps may hold a file of any size that is one hole.
+const maxBytes = 64 << 30
 
 // types of tar entries, by the kernel's types of files. A socket is of no use to
 // those who did not make it.
@@ -96,6 +101,9 @@ func (p *packer) file(header *tar.Header, info filetree.Info, in *filetree.Dir) 
 		return err
 	}
 	defer file.Close()
+	if p.bytes += min(info.Size, maxBytes+1); p.bytes > maxBytes {
+		return sandbox.Invalidf("image", "its files have over %d bytes", int64(maxBytes))
+	}
 	header.Size = info.Size
 	if err := p.out.WriteHeader(header); err != nil {
 		return err

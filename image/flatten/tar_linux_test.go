@@ -3,6 +3,7 @@ package flatten
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -148,4 +149,24 @@ func TestPackOfNothing(t *testing.T) {
 	if sandbox.ClassOf(err) != sandbox.Unavailable {
 		t.Error(err)
 	}
+}
+
+// TestPackOfAHole packs a directory with a file that takes no room and has no bounds.
+func TestPackOfAHole(t *testing.T) {
+	dir := t.TempDir()
+	file, err := os.Create(filepath.Join(dir, "hole"))
+	if err == nil {
+		err = errors.Join(file.Truncate(maxBytes+1), file.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = flattenInto(io.Discard, dir)
+	if sandbox.ClassOf(err) != sandbox.Invalid {
+		t.Errorf("got %v", err)
+	}
+}
+
+func flattenInto(to io.Writer, dir string) error {
+	return Pack(context.Background(), []string{dir}, tar.NewWriter(to), "")
 }

@@ -30,6 +30,14 @@ type Meta struct {
 	Xattrs map[string]string
 }
 
+// Size is what the attributes take, names and values.
+func (m Meta) Size() (size int) {
+	for name, value := range m.Xattrs {
+		size += len(name) + len(value)
+	}
+	return size
+}
+
 // Run is a run of bytes in a file.
 type Run struct{ Offset, Length int64 }
 
