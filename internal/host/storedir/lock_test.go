@@ -56,7 +56,6 @@ func TestMain(m *testing.M) {
 // it.
 var roles = map[string]func(string){}
 
-
 func TestLockExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := Try(path)
