@@ -141,7 +141,13 @@ func explain(err error) error {
 func gone(err error) bool { return connect.CodeOf(err) == connect.CodeNotFound }
 
 // away says that the daemon did not answer.
-func away(err error) bool { return connect.CodeOf(err) == connect.CodeUnavailable }
+//
+// A call whose connection breaks is told as cancelled, or as unknown, though nobody
+// has ended it.
+func away(err error) bool {
+	var broken *net.OpError
+	return connect.CodeOf(err) == connect.CodeUnavailable || errors.As(err, &broken) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
 
 // untimely says that a task is not in a state for what was asked for.
 func untimely(err error) bool { return connect.CodeOf(err) == connect.CodeFailedPrecondition }
