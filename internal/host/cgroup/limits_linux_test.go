@@ -3,6 +3,7 @@ package cgroup
 import (
 	"context"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,25 @@ func TestLimitsCanBeRaisedAndLifted(t *testing.T) {
 	for _, l := range []Limits{{Memory: 128 << 20, CPUs: 1, Pids: 20}, {Memory: 32 << 20, CPUs: 0.1, Pids: 5}, {}, {Memory: 1 << 30}} {
 		if err := g.Set(l); err != nil {
 			t.Errorf("%+v: %v", l, err)
+		}
+	}
+}
+
+// TestMemoryLimitHasAShareForSockets: version 1 counts their buffers only in groups
+// that have a limit for them.
+func TestMemoryLimitHasAShareForSockets(t *testing.T) {
+	g := group(t, owner(t), Limits{})
+	n, _ := g.with(Memory)
+	if g.unified(Memory) || !n.exists(socketLimit) {
+		t.Skip("here buffers of sockets are memory like any other")
+	}
+	for _, memory := range []int64{64 << 20, 256 << 20, 32 << 20} {
+		if err := g.Set(Limits{Memory: memory}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := n.read(socketLimit)
+		if want := strconv.FormatInt(memory/socketShare, 10); err != nil || strings.TrimSpace(string(text)) != want {
+			t.Errorf("with %d of memory, sockets may have %q, not %s: %v", memory, text, want, err)
 		}
 	}
 }

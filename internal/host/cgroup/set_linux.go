@@ -108,8 +108,15 @@ func (g *Group) setMemory(limit int64) error {
 			return err
 		}
 	}
-	return nil
+	return absent(g.set(Memory, socketLimit, "", limit/socketShare))
 }
+
+// Version 1 counts the buffers of TCP and UDP sockets apart from all other memory,
+// and only in groups that have a limit of their own for it.
+const (
+	socketLimit = "memory.kmem.tcp.limit_in_bytes"
+	socketShare = 8 // of the memory limit, which this comes on top of
+)
 
 // unified says whether version 2 holds the controller.
 func (g *Group) unified(c Controller) bool {

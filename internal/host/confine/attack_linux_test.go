@@ -30,6 +30,7 @@ type facts struct {
 	Limit     int    // how far an exhausting attack goes
 	Memory    int64  // what the memory group of a keeper's cell may hold
 	Sharing   sharing
+	Kind      string // of memory to hold, or of things to use up
 }
 
 // trial is one attempt on one wall. Inside, try gives nil if the wall was
@@ -63,7 +64,7 @@ var roles = map[string]func(facts) error{
 	"neighbour": neighbour, "resident": resident, "spy": spy, "stopper": stopper, "daemons": daemons, "linger": linger,
 	"hog": hog, "fill": fill, "inodes": inodes, "descriptors": descriptors, "terminals": terminals, "watchers": watchers,
 	"threads": threads, "keeper": keeper, "abi": foreignABI, "signaller": signaller, "watcher": watcher,
-	"prober": prober,
+	"prober": prober, "hold": hold,
 }
 
 // errHeld is for walls that answer with nothing rather than with an errno.
