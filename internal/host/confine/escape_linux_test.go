@@ -66,7 +66,7 @@ func escape(t *testing.T, ready bool) {
 		{"writes stay inside", writesStayInside}, {"foreign ABI", foreignABIKills}, {"links in the image", linksInTheImage},
 		{"other cells", otherCells}, {"outlive destroy", outliveDestroy}, {"entering", entering}, {"stopped on entering", stoppedOnEntering},
 		{"fork bomb", processesAreBounded}, {"threads", threadsAreBounded}, {"disk", diskIsBounded}, {"counted things", countedThings},
-		{"groups", groupsBound}, {"memory", memoryIsBounded}, {"out of memory", outOfMemoryStaysInside}, {"shared files", sharedFiles}, {"open files of /proc", openedInProc},
+		{"groups", groupsBound}, {"memory", memoryIsBounded}, {"victims", nobodyNotices}, {"out of memory", outOfMemoryStaysInside}, {"shared files", sharedFiles}, {"open files of /proc", openedInProc},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
 	}

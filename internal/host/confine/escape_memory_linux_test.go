@@ -22,6 +22,12 @@ func memoryIsBounded(t *testing.T, s *scene) {
 		t.Skip("who brings the attacker in makes no difference here")
 	}
 	o := owner(t)
+	victims := s.startVictims(t, s.boot(t))
+	defer func() {
+		for victim, what := range noticed(t, victims) {
+			t.Errorf("%s noticed: %s", victim, what)
+		}
+	}()
 	for i, h := range holdings() {
 		t.Run(h.name, func(t *testing.T) {
 			_, attach, err := limited(o, fmt.Sprintf("held-%d", i), cgroup.Limits{Memory: heldLimit << 20})

@@ -446,8 +446,6 @@ i = call(libc.shmget(0, 4096, 0o1600)); libc.shmat.restype = ctypes.c_void_p; at
 	{"shared memory of System V, not attached", `i = call(libc.shmget(0, 4096, 0o1600))`, "shmget", false},
 	{"semaphores of System V", `i = call(libc.semget(0, 1, 0o1600))`, "semget", false},
 	{"message queues of System V", `i = call(libc.msgget(0, 0o1600))`, "msgget", false},
-	{"asynchronous I/O", `
-ctx = ctypes.c_ulong(0); call(libc.syscall(206, 8, ctypes.byref(ctx)))`, "io_setup", false},
 	{"huge pages of hugetlbfs", `
 try: h = os.memfd_create("huge", os.MFD_HUGETLB)
 except OSError: pass
