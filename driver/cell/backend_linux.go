@@ -64,12 +64,12 @@ func (b backend) Root() (*os.File, error) { return b.cell.Root() }
 
 // HostID implements guest.Backend.
 func (b backend) HostID(uid, gid uint32) (int, int, error) {
-	return b.engine.host.Identity.ToHost(uid, gid)
+	return b.cell.Identity().ToHost(uid, gid)
 }
 
 // GuestID implements guest.Backend.
 func (b backend) GuestID(uid, gid uint32) (uint32, uint32) {
-	return b.engine.host.Identity.FromHost(uid, gid)
+	return b.cell.Identity().FromHost(uid, gid)
 }
 
 // Stats implements guest.Backend.

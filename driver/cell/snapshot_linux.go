@@ -119,7 +119,7 @@ func (i *instance) takeFiles(ctx context.Context, store *snapshot.Store) (*snaps
 		return nil, err
 	}
 	defer upper.Close()
-	return store.Take(ctx, upper, i.engine.host.Identity.FromHost)
+	return store.Take(ctx, upper, i.cell.Identity().FromHost)
 }
 
 // still runs fn while nothing runs in the cell.

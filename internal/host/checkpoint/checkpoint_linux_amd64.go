@@ -157,13 +157,13 @@ func (s *Stopped) Resume() error {
 	return errors.Join(errs...)
 }
 
-// Read reads everything that the processes are, but their own pages. last is the
+// Read reads everything that the processes of a cell with these ids are, but their own pages. last is the
 // checkpoint of the same processes before, or nil: what cannot have changed since is
 // taken from it. writes are the files that the cell has written. Each process is told of, by its place, when it has nothing to do any
 // more until it goes on. Whatever could not be carried over is refused.
-func (s *Stopped) Read(last *Checkpoint, writes *confine.WriteSource, told func(place int)) (c *Checkpoint, err error) {
+func (s *Stopped) Read(ids confine.Identity, last *Checkpoint, writes *confine.WriteSource, told func(place int)) (c *Checkpoint, err error) {
 	c = &Checkpoint{Shared: NewSharedObjects()}
-	if err = s.readInto(c, last, writes, told); err == nil {
+	if err = s.readInto(c, ids, last, writes, told); err == nil {
 		err = c.Shared.Check()
 	}
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Stopped) Read(last *Checkpoint, writes *confine.WriteSource, told func(
 	return c, nil
 }
 
-func (s *Stopped) readInto(c, last *Checkpoint, writes *confine.WriteSource, told func(place int)) error {
+func (s *Stopped) readInto(c *Checkpoint, ids confine.Identity, last *Checkpoint, writes *confine.WriteSource, told func(place int)) error {
 	for i, t := range s.tracees {
 		p := &Process{HostPID: t.PID}
 		if parent := s.list[i].Parent; parent >= 0 {
@@ -183,7 +183,7 @@ func (s *Stopped) readInto(c, last *Checkpoint, writes *confine.WriteSource, tol
 		if last != nil {
 			how.Last = last.Processes[i].State
 		}
-		if err := p.read(t, how, c.Shared); err != nil {
+		if err := p.read(t, ids, how, c.Shared); err != nil {
 			return err
 		}
 		c.Processes = append(c.Processes, p)
@@ -191,9 +191,9 @@ func (s *Stopped) readInto(c, last *Checkpoint, writes *confine.WriteSource, tol
 	return nil
 }
 
-func (p *Process) read(t *Tracee, how ReadOptions, shared *SharedObjects) (err error) {
+func (p *Process) read(t *Tracee, ids confine.Identity, how ReadOptions, shared *SharedObjects) (err error) {
 	how.Meanwhile = func() (err error) {
-		p.Place, err = t.Place()
+		p.Place, err = t.Place(ids)
 		return err
 	}
 	if p.State, err = t.ReadState(how); err != nil {

@@ -181,18 +181,12 @@ func (doc placeImage) decode(ids confine.Identity) (p Place, err error) {
 	if !plainName(p.Dir) || !plainName(p.Root) || !plainName(p.Program) || !strings.HasPrefix(p.Dir, "/") || len(doc.Groups) > maxGroups {
 		return p, damaged("a process in %.80q", p.Dir)
 	}
-	uid, gid, err := ids.ToHost(doc.UID, doc.GID)
-	if err != nil {
-		return p, err
-	}
-	p.UID, p.GID = uint32(uid), uint32(gid)
-	for _, group := range doc.Groups {
-		_, gid, err := ids.ToHost(doc.UID, group)
-		if err != nil {
-			return p, err
+	for _, gid := range append([]uint32{doc.GID}, doc.Groups...) {
+		if _, _, err := ids.ToHost(doc.UID, gid); err != nil {
+			return p, err // the cell has no such id
 		}
-		p.Groups = append(p.Groups, uint32(gid))
 	}
+	p.UID, p.GID, p.Groups = doc.UID, doc.GID, doc.Groups
 	return p, nil
 }
 

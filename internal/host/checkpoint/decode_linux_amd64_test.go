@@ -31,7 +31,7 @@ func someProcess() *Process {
 		Queued: []ptrace.SignalInfo{{12}}, Regs: ptrace.Registers{Rip: 0x1000, Rax: ^uint64(0), Cs: userCode, Ss: userStack, Eflags: 0x246}, Rseq: ptrace.RSeq{Pointer: 1, Size: 32},
 		scheduling: scheduling{Nice: 5, Policy: unix.SCHED_BATCH, Affinity: []byte{3}}}}}
 	content := &Content{Memory: true, Name: "m\xff", Size: 1 << 40, Mode: 0o600, Data: []run{{4096, 8192}}}
-	return &Process{HostPID: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: hostBase + 1000, GID: hostBase, Groups: []uint32{hostBase + 1}, Group: 99, Session: 99},
+	return &Process{HostPID: 99, State: s, Place: Place{Dir: "/tmp/\xff", Root: "/", Program: "/bin/x", UID: 1000, GID: 0, Groups: []uint32{1}, Group: 99, Session: 99},
 		Descriptors: []Descriptor{
 			{Number: 0, Kind: Pipe, Target: "pipe:[5]", Inode: 5, Capacity: 65536, Unread: []byte("\x00x"), Object: 1},
 			{Number: 3, Kind: Memory, Target: "/memfd:m (deleted)", Content: content, Object: 2},
@@ -41,16 +41,14 @@ func someProcess() *Process {
 		Mappings: []SharedMapping{{Start: 0x8000, Size: 0x1000, Protection: 3, Writable: true, Content: content}}}
 }
 
-// ids are those of cells that root runs, and hostBase is the host's id of their root.
+// ids are those of cells that root runs.
 var ids confine.Identity
-
-const hostBase = 0x6fff0000
 
 // imageOf is the image of a process.
 func imageOf(t testing.TB, p *Process) []byte {
 	t.Helper()
 	image := &Image{Machine: Machine{Kernel: "k"}}
-	if err := image.add(p, -1, ids, map[string]Stamp{p.State.vmas[0].Name: {1, 2}}); err != nil {
+	if err := image.add(p, -1, map[string]Stamp{p.State.vmas[0].Name: {1, 2}}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := json.Marshal(image)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
 	"aether/sandbox"
 
@@ -249,14 +250,15 @@ func (d Descriptor) setNonblock(f *os.File) error {
 // Place is where a process is and who it is.
 type Place struct {
 	Dir, Root, Program string
-	UID, GID           uint32
-	Groups             []uint32
+	// UID, GID and Groups are ids of the cell.
+	UID, GID uint32
+	Groups   []uint32
 	// Group and Session are numbers of the host, Terminal that of a device.
 	Group, Session, Terminal int
 }
 
-// Place reads it. Ids are the host's.
-func (p *Tracee) Place() (place Place, err error) {
+// Place reads it, of a process of a cell with these ids.
+func (p *Tracee) Place(ids confine.Identity) (place Place, err error) {
 	for name, to := range map[string]*string{"cwd": &place.Dir, "root": &place.Root, "exe": &place.Program} {
 		if *to, err = os.Readlink(fmt.Sprintf("/proc/%d/%s", p.PID, name)); err != nil {
 			return place, err
@@ -274,9 +276,12 @@ func (p *Tracee) Place() (place Place, err error) {
 	if len(slices.Compact(uids)) != 1 || len(slices.Compact(gids)) != 1 {
 		return place, p.refuse(false, "has several user or group ids at once")
 	}
-	place.UID, place.GID = uids[0], gids[0]
+	place.UID, place.GID = ids.FromHost(uids[0], gids[0])
 	if place.Groups, err = p.status.ids("Groups"); err != nil {
 		return place, err
+	}
+	for i, group := range place.Groups {
+		_, place.Groups[i] = ids.FromHost(0, group)
 	}
 	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err == nil {

@@ -21,9 +21,8 @@ func contentName(place int) string { return fmt.Sprintf("content-%d", place) }
 // Encode writes the checkpoint: the image, and files. The cell may have gone on, or be
 // gone; stamps are of the files that its processes had in their memory then. zygote
 // is the number of the process that has the pages of the one at a place which has none
-// in a file. ids
-// are the cell's. Errors: Conflict for what cannot be kept.
-func (c *Checkpoint) Encode(create Files, ids confine.Identity, stamps map[string]Stamp, zygote func(place int) int) (*Image, error) {
+// in a file. Errors: Conflict for what cannot be kept.
+func (c *Checkpoint) Encode(create Files, stamps map[string]Stamp, zygote func(place int) int) (*Image, error) {
 	machine, err := ThisMachine()
 	if err != nil {
 		return nil, err
@@ -31,7 +30,7 @@ func (c *Checkpoint) Encode(create Files, ids confine.Identity, stamps map[strin
 	image, places := &Image{Machine: machine}, map[*Process]int{nil: -1}
 	for i, p := range c.Processes {
 		places[p] = i
-		if err := image.add(p, places[p.Parent], ids, stamps); err != nil {
+		if err := image.add(p, places[p.Parent], stamps); err != nil {
 			return nil, err
 		}
 		if err := writeTo(create, pagesName(i), func(f *os.File) error { return p.writePages(f, i, zygote) }); err != nil {
@@ -67,11 +66,11 @@ func (p *Process) writePages(to *os.File, place int, zygote func(place int) int)
 }
 
 // add adds a process to the image.
-func (im *Image) add(p *Process, parent int, ids confine.Identity, stamps map[string]Stamp) error {
+func (im *Image) add(p *Process, parent int, stamps map[string]Stamp) error {
 	if err := im.stamp(p.State, stamps); err != nil {
 		return err
 	}
-	out := processImage{Parent: parent, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode(ids)}
+	out := processImage{Parent: parent, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode()}
 	for _, d := range p.Descriptors {
 		out.Descriptors = append(out.Descriptors, descriptorImage{d, text(d.Target), im.contentIndex(d.Content)})
 	}
@@ -118,21 +117,13 @@ func (s *State) encode() stateImage {
 	return out
 }
 
-func (p Place) encode(ids confine.Identity) placeImage {
-	out := placeImage{Dir: text(p.Dir), Root: text(p.Root), Program: text(p.Program), Group: p.Group, Session: p.Session, Terminal: p.Terminal}
-	who := p.credentials(ids)
-	out.UID, out.GID, out.Groups = who.UID, who.GID, who.Groups
-	return out
+func (p Place) encode() placeImage {
+	return placeImage{Dir: text(p.Dir), Root: text(p.Root), Program: text(p.Program), Group: p.Group, Session: p.Session, Terminal: p.Terminal,
+		UID: p.UID, GID: p.GID, Groups: p.Groups}
 }
 
-// credentials are the place's ids, as the cell has them.
-func (p Place) credentials(ids confine.Identity) (who confine.Credentials) {
-	who.UID, who.GID = ids.FromHost(p.UID, p.GID)
-	for _, group := range p.Groups {
-		_, inside := ids.FromHost(0, group)
-		who.Groups = append(who.Groups, inside)
-	}
-	return who
+func (p Place) credentials() confine.Credentials {
+	return confine.Credentials{UID: p.UID, GID: p.GID, Groups: p.Groups}
 }
 
 // writeMemory writes the process's own pages, one after another, from its zygote.

@@ -83,7 +83,7 @@ func (r *FileRestorer) Spec(p *Process) (s *RestoreSpec, err error) {
 	if err := r.check(p); err != nil {
 		return nil, err
 	}
-	s = &RestoreSpec{Process: p, Terminal: -1, Who: p.Place.credentials(r.cell.Identity())}
+	s = &RestoreSpec{Process: p, Terminal: -1, Who: p.Place.credentials()}
 	if program, err := r.openPath(p.Place.Program, os.O_RDONLY); err == nil { // else it was removed, and there is nothing to show
 		s.Program = r.give(program)
 	}

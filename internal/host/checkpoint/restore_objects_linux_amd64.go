@@ -194,7 +194,7 @@ func (o *objects) at(made int) uintptr { return uintptr(o.first + made) }
 
 // runHelper has everything made.
 func (r *FileRestorer) runHelper(o *objects) error {
-	helper := confine.Helper{Who: o.by.Place.credentials(r.cell.Identity()), Dir: o.by.Place.Dir, Group: r.group}
+	helper := confine.Helper{Who: o.by.Place.credentials(), Dir: o.by.Place.Dir, Group: r.group}
 	for _, c := range o.contents {
 		helper.Inputs = append(helper.Inputs, c.file)
 	}

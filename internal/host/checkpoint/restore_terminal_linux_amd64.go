@@ -76,7 +76,7 @@ func (r *FileRestorer) terminalLike(p *Process, source *Stream) (*os.File, error
 		n, err := pty.Number(master)
 		if err == nil && n == number {
 			r.Outside[source] = master
-			return slave, errors.Join(source.Terminal.Settings.Apply(master), slave.Chown(int(p.Place.UID), int(p.Place.GID)))
+			return slave, errors.Join(source.Terminal.Settings.Apply(master), r.giveTerminal(slave, p.Place))
 		}
 		aside = append(aside, master, slave)
 		if err != nil {
@@ -84,6 +84,15 @@ func (r *FileRestorer) terminalLike(p *Process, source *Stream) (*os.File, error
 		}
 	}
 	return nil, &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("terminal %d is taken", number)}
+}
+
+// giveTerminal makes a process's user the owner of its terminal.
+func (r *FileRestorer) giveTerminal(slave *os.File, place Place) error {
+	uid, gid, err := r.cell.Identity().ToHost(place.UID, place.GID)
+	if err != nil {
+		return err
+	}
+	return slave.Chown(uid, gid)
 }
 
 // terminalNumber reads /dev/pts/3.

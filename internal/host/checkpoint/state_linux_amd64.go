@@ -234,15 +234,6 @@ func (s *State) readAttributes() error {
 	return err
 }
 
-func (s *State) readLimits() error {
-	for i := range s.Limits {
-		if err := unix.Prlimit(s.PID, i, nil, &s.Limits[i]); err != nil {
-			return os.NewSyscallError("prlimit", err)
-		}
-	}
-	return nil
-}
-
 // FreeAddress finds room for so many bytes where a process has nothing, and
 // where its zygote will have nothing either. The process may be running.
 func FreeAddress(pid int, size uint64) (uint64, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"aether/internal/host/cgroup"
@@ -43,6 +44,8 @@ type Config struct {
 type Cell struct {
 	host      *Host
 	base      *Base
+	identity  Identity
+	freed     sync.Once
 	config    Config
 	init      *spawn.Process
 	namespace uintptr // flags of what a process joins
@@ -161,7 +164,7 @@ func (s script) reapOrphans() {
 func (c *Cell) Pid() int { return c.init.Pid() }
 
 // Identity is how the cell's ids correspond to those of the host.
-func (c *Cell) Identity() Identity { return c.host.Identity }
+func (c *Cell) Identity() Identity { return c.identity }
 
 // HostNetwork says that the cell is on the host's network.
 func (c *Cell) HostNetwork() bool { return c.config.HostNetwork }
@@ -170,7 +173,18 @@ func (c *Cell) HostNetwork() bool { return c.config.HostNetwork }
 // were started from outside must be waited for too, or it does not end.
 func (c *Cell) Wait() (spawn.Status, error) {
 	status, err := c.init.Wait()
-	return status, errors.Join(err, c.endReadiness())
+	if err = errors.Join(err, c.endReadiness()); err == nil {
+		err = c.free()
+	}
+	return status, err
+}
+
+// free gives the cell's ids back. Nothing of it may be left.
+func (c *Cell) free() (err error) {
+	if !c.identity.Single {
+		c.freed.Do(func() { err = c.host.ranges.release(c.identity) })
+	}
+	return err
 }
 
 // Kill ends the cell. The kernel kills every process of a pid namespace with

@@ -45,7 +45,7 @@ func (s script) devices(own bool) {
 		s.symlink(link[0], dir+"/"+link[1])
 	}
 	// The host's nodes as well: its root without rights owns them.
-	s.setattr(here, "."+stageOwn, unix.AT_RECURSIVE, ownAttributes, -1)
+	s.setattr(here, "."+stageOwn, unix.AT_RECURSIVE, ownAttributes)
 }
 
 // ownNull appends the replacing of standard descriptors that are the null device of
@@ -68,50 +68,28 @@ func (s script) ownNull(h *Host, command Command) {
 // ownDevices appends the covering of the stage's devices, which all cells of an
 // image see, by the cell's own view of them. The stage of an ordinary user's cell
 // is its own already.
-func (s script) ownDevices(mounts []openMount) {
-	for i, m := range mounts {
-		if m.devices {
-			s.Call(unix.SYS_MOVE_MOUNT, uintptr(mountFd+i), s.String(""), here, s.String(stageOwn), unix.MOVE_MOUNT_F_EMPTY_PATH)
-		}
+func (s script) ownDevices(c *Cell, mounts []openMount) {
+	if !c.identity.Single {
+		s.place(uintptr(mountFd+c.base.tree.shown(mounts)-1), stageOwn)
 	}
 }
 
-// placeForDevices reserves a descriptor for the view of the devices. The script
-// that inherits it has to know its number before a thread stands on the stage.
-func (h *Host) placeForDevices() (openMount, error) {
-	fd, err := unix.FcntlInt(h.null.Fd(), unix.F_DUPFD_CLOEXEC, inheritedFd)
-	return openMount{fd: fd, ours: err == nil, devices: true}, os.NewSyscallError("fcntl", err)
-}
-
-// viewDevices puts a view of the stage's devices where a place was reserved for
-// it. It is for a thread that stands on the stage. Nobody but root can make it:
-// devices cannot be opened on what a user namespace has mounted.
-func viewDevices(mounts []openMount) error {
-	for _, m := range mounts {
-		if !m.devices {
-			continue
-		}
-		if err := viewInto(m.fd); err != nil {
-			return fmt.Errorf("devices: %w", err)
-		}
-	}
-	return nil
-}
-
-func viewInto(place int) error {
+// viewDevices gives a view of the stage's devices, as a mount. It is for a thread
+// that stands on the stage. Nobody but root can make it: devices cannot be opened on
+// what a user namespace has mounted.
+func viewDevices() (int, error) {
 	context, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return os.NewSyscallError("fsopen", err)
+		return -1, fmt.Errorf("devices: %w", os.NewSyscallError("fsopen", err))
 	}
 	defer unix.Close(context)
 	err = errors.Join(unix.FsconfigSetString(context, "lowerdir", stageOwn+":"+stageNone), unix.FsconfigCreate(context))
 	if err != nil {
-		return os.NewSyscallError("fsconfig", err)
+		return -1, fmt.Errorf("devices: %w", os.NewSyscallError("fsconfig", err))
 	}
 	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, ownAttributes)
 	if err != nil {
-		return os.NewSyscallError("fsmount", err)
+		return -1, fmt.Errorf("devices: %w", os.NewSyscallError("fsmount", err))
 	}
-	defer unix.Close(mount)
-	return os.NewSyscallError("dup3", unix.Dup3(mount, place, unix.O_CLOEXEC))
+	return mount, nil
 }

@@ -17,24 +17,22 @@ import (
 // shmBytes bounds the shared memory of a cell whose writes are on disk.
 const shmBytes = 64 << 20
 
-// MakeDisk makes the empty directory dir the place of a cell's writes. Files in
-// it belong to the cell's ids.
+// MakeDisk makes the empty directory dir the place of a cell's writes. The cell that
+// is made with it owns it.
 func (h *Host) MakeDisk(dir string) error {
 	for _, part := range []string{"u", "w"} {
 		if err := os.Mkdir(filepath.Join(dir, part), 0o755); err != nil {
 			return fmt.Errorf("confine: %w", err)
 		}
 	}
-	if h.Identity.Single {
-		return nil
-	}
-	uid, gid, err := h.Identity.ToHost(0, 0)
-	if err != nil {
-		return err
-	}
-	for _, part := range []string{"", "u", "w"} {
-		if err := os.Chown(filepath.Join(dir, part), uid, gid); err != nil {
-			return fmt.Errorf("confine: %w", err)
+	return nil
+}
+
+// giveDisk makes the cell the owner of its disk, which is empty.
+func (c *Cell) giveDisk(mount int) error {
+	for _, part := range []string{".", "u", "w"} {
+		if err := unix.Fchownat(mount, part, c.identity.base, c.identity.base, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return fmt.Errorf("confine: give the disk away: %w", os.NewSyscallError("fchownat", err))
 		}
 	}
 	return nil
@@ -85,53 +83,35 @@ func (h *Host) MakeBoundedDisk(ctx context.Context, dir string, size int64) erro
 	return errors.Join(err, os.RemoveAll(contents))
 }
 
-// diskMount is the directory of a cell's writes as one more mount, the first.
-// Its files have the cell's ids already, so it is not id-mapped.
-func (h *Host) diskMount(dir string) (openMount, error) {
-	m := openMount{Mount: Mount{Source: dir, Writable: true, directory: true}, disk: true}
-	if h.Identity.Single {
-		return m, nil
-	}
+// diskMount opens the directory of a cell's writes as a mount. Its files have the
+// cell's ids, so it is not id-mapped.
+func (c *Cell) diskMount(dir string) (int, error) {
 	bounded := filepath.Join(dir, diskFile)
+	var fd int
 	_, err := os.Lstat(bounded)
 	if err == nil {
-		m.fd, err = mountDisk(bounded)
+		fd, err = mountDisk(bounded)
 	} else if errors.Is(err, fs.ErrNotExist) {
-		m.fd, err = detach(dir, quiet)
+		fd, err = detach(dir, quiet)
 	}
-	m.ours = err == nil
-	return m, err
+	if err != nil {
+		return -1, err
+	}
+	if err := c.giveDisk(fd); err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
 }
 
-// mountDisk mounts a bounded disk, to a descriptor that scripts inherit. The mount
-// ends with the cell that it is moved into.
+// mountDisk mounts a bounded disk. The mount ends with the cell that it is moved into.
 func mountDisk(file string) (int, error) {
 	mount, err := loopdisk.Mount(file)
 	if err != nil {
 		return -1, err
 	}
 	defer mount.Close()
-	fd, err := unix.FcntlInt(mount.Fd(), unix.F_DUPFD_CLOEXEC, inheritedFd)
+	fd, err := unix.FcntlInt(mount.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	return fd, os.NewSyscallError("fcntl", err)
-}
-
-// detach clones a mount, with attributes, to a descriptor that scripts inherit.
-func detach(source string, attributes uint64) (int, error) {
-	low, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-	if err != nil {
-		return -1, fmt.Errorf("confine: open %s: %w", source, os.NewSyscallError("open_tree", err))
-	}
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, inheritedFd)
-	unix.Close(low)
-	if err != nil {
-		return -1, os.NewSyscallError("fcntl", err)
-	}
-	attr := unix.MountAttr{Attr_set: attributes, Propagation: unix.MS_PRIVATE}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("confine: open %s: %w", source, os.NewSyscallError("mount_setattr", err))
-	}
-	return fd, nil
 }
 
 // upper appends the place of the cell's writes: memory, or the disk that is the

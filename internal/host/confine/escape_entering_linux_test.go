@@ -74,3 +74,40 @@ func stoppedOnEntering(t *testing.T, s *scene) {
 		}
 	}
 }
+
+// othersAreNotHeldUp makes cells while a command is stopped on its way into another
+// one. An ordinary user's cells are made and entered in turn, so what is stopped must
+// not have its turn for long.
+func othersAreNotHeldUp(t *testing.T, s *scene) {
+	cell := s.boot(t)
+	f := s.facts
+	f.Limit = 2 * enteringTime
+	r := s.start(t, cell, "stopper", who{"user", UserID}, f)
+	line(t, r.out)
+	entered := make(chan struct{})
+	go func() {
+		defer close(entered)
+		for !r.ended() {
+			if q, _, err := cell.Exec(trueCommand(who{"user", UserID})); err == nil {
+				q.Signal(unix.SIGKILL)
+				q.Wait()
+			}
+		}
+	}()
+	var longest time.Duration
+	made := 0
+	for ; !r.ended(); made++ {
+		start := time.Now()
+		other, err := s.base.Boot(Config{Hostname: "other", Upper: 16 << 20, Group: noGroup})
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, time.Since(start))
+		endCell(t, other)
+	}
+	<-entered
+	t.Logf("%d cells were made, one in %v at most", made, longest)
+	if longest > time.Second {
+		t.Errorf("a cell was made in %v, beside one whose processes stop each other", longest)
+	}
+}

@@ -65,6 +65,7 @@ func escape(t *testing.T, ready bool) {
 	}{
 		{"writes stay inside", writesStayInside}, {"foreign ABI", foreignABIKills}, {"links in the image", linksInTheImage},
 		{"other cells", otherCells}, {"outlive destroy", outliveDestroy}, {"entering", entering}, {"stopped on entering", stoppedOnEntering},
+		{"held up by others", othersAreNotHeldUp},
 		{"fork bomb", processesAreBounded}, {"threads", threadsAreBounded}, {"disk", diskIsBounded}, {"counted things", countedThings},
 		{"groups", groupsBound}, {"memory", memoryIsBounded}, {"victims", nobodyNotices}, {"out of memory", outOfMemoryStaysInside}, {"shared files", sharedFiles}, {"open files of /proc", openedInProc},
 	} {
@@ -153,8 +154,15 @@ func (s *scene) hideSecret(t *testing.T) {
 func (s *scene) startCanary(t *testing.T) {
 	t.Helper()
 	s.canary = exec.Command("/bin/sleep", "300")
-	if !s.host.Identity.Single { // the user that cells have outside
-		id := uint32(idBase + UserID)
+	if !s.host.Identity.Single { // the user that the next cell has outside
+		ids, err := s.host.ranges.claim()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.host.ranges.release(ids); err != nil {
+			t.Fatal(err)
+		}
+		id := uint32(ids.base + UserID)
 		s.canary.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
 	}
 	if err := s.canary.Start(); err != nil {

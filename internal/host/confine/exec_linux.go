@@ -36,7 +36,7 @@ func (c Command) size() int {
 // Exec starts a program in the cell and gives it, with its number inside, once
 // the program runs.
 func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
-	if _, _, err := c.host.Identity.ToHost(command.UID, command.GID); err != nil {
+	if _, _, err := c.Identity().ToHost(command.UID, command.GID); err != nil {
 		return nil, 0, err
 	}
 	c.host.inUse.RLock()

@@ -45,13 +45,12 @@ func (b *Base) explainStage(w io.Writer) error {
 	}
 	defer s.Free()
 	s.initFiles(h)
-	s.stage(h.dir, b.tree, usernsFd)
+	s.stage(h.dir, b.tree, true)
 	return s.explain(w, "Once for each image: clone3 with a new mount namespace, then")
 }
 
 func (b *Base) explainBoot(w io.Writer, config Config) error {
-	mounts, err := openMounts(b.host, config)
-	defer closeMounts(mounts)
+	mounts, err := checkMounts(config)
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func (b *Base) explainBoot(w io.Writer, config Config) error {
 		return err
 	}
 	defer group.Close()
-	s.boot(&Cell{host: b.host, base: b, config: config}, mounts, group)
+	s.boot(&Cell{host: b.host, base: b, config: config, identity: b.host.Identity}, mounts, group, b.host.null)
 	return s.explain(w, "PID 1: clone3 with new user, pid, mount, ipc, uts and net namespaces, then")
 }
 

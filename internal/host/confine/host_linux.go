@@ -18,6 +18,7 @@ import (
 
 // Host is this program's ability to confine processes.
 type Host struct {
+	// Identity says whether cells have one id. Each cell has its own.
 	Identity Identity
 
 	dir      string // an empty directory of ours, on which stages are mounted
@@ -27,7 +28,7 @@ type Host struct {
 	pause    *os.File
 	self     *os.File        // this program, for its children to see whether it lives
 	uts      *os.File        // the namespace of this program's host name; nil with a single id
-	userns   *os.File        // that cells' files are id-mapped by; nil with a single id
+	ranges   *ranges         // of ids; nil with a single id
 	without  map[string]bool // parts of scripts to leave out, for tests
 
 	threads []*spawner
@@ -41,12 +42,6 @@ type Host struct {
 	// command may be on its way into a cell that ends.
 	inUse  sync.RWMutex
 	closed bool
-}
-
-// spawner is a thread that clones, and the stage that it stands on.
-type spawner struct {
-	*spawn.Thread
-	base *Base
 }
 
 // Options say how much to keep ready.
@@ -81,16 +76,16 @@ func Open(opts Options) (h *Host, err error) {
 		if h.uts, err = os.Open("/proc/self/ns/uts"); err != nil {
 			return nil, fmt.Errorf("confine: %w", err)
 		}
-		if h.userns, err = h.mappedNamespace(); err != nil {
-			return nil, fmt.Errorf("confine: make a user namespace: %w", err)
+		if h.ranges, err = openRanges(h, opts.Dir); err != nil {
+			return nil, fmt.Errorf("confine: %w", err)
 		}
 	}
 	for range runtime.GOMAXPROCS(0) {
-		thread, err := spawn.NewThread(func() error { return unix.Unshare(unix.CLONE_FS) })
-		if err != nil {
+		t := &spawner{}
+		if t.Thread, err = spawn.NewThread(func() error { return t.prepare(!h.Identity.Single) }); err != nil {
 			return nil, fmt.Errorf("confine: start a thread: %w", err)
 		}
-		h.threads = append(h.threads, &spawner{Thread: thread})
+		h.threads = append(h.threads, t)
 	}
 	return h, nil
 }
@@ -122,10 +117,13 @@ func (h *Host) Close() {
 	h.inUse.Lock()
 	defer h.inUse.Unlock()
 	h.closed = true
-	for _, f := range []*os.File{h.null, h.self, h.uts, h.userns} {
+	for _, f := range []*os.File{h.null, h.self, h.uts} {
 		if f != nil {
 			f.Close()
 		}
+	}
+	if h.ranges != nil {
+		h.ranges.registry.Close()
 	}
 }
 
@@ -133,23 +131,6 @@ func (h *Host) Close() {
 func (h *Host) on(fn func(*spawner) error) error {
 	t := h.threads[int(h.next.Add(1))%len(h.threads)]
 	return t.Do(func() error { return fn(t) })
-}
-
-// mappedNamespace makes a user namespace with the ids of cells. Nothing runs in
-// it: it is what id-mapped mounts refer to.
-func (h *Host) mappedNamespace() (file *os.File, err error) {
-	err = h.visit(unix.CLONE_NEWUSER, func(script) {}, func(pid int) error {
-		if err := h.Identity.writeMaps("/proc", pid); err != nil {
-			return err
-		}
-		opened, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
-		if err != nil {
-			return err
-		}
-		file, err = high(opened)
-		return err
-	})
-	return file, err
 }
 
 // visit has a child in new namespaces make the calls of build and wait until fn
@@ -183,13 +164,13 @@ func (h *Host) visit(flags uint64, build func(script), fn func(pid int) error) e
 // Descriptors of a script that becomes an init. What scripts inherit from this
 // program is above them (see high), so that nothing is overwritten.
 const (
-	initFd   = 3 // the program that only sleeps
-	spareFd  = 4 // /dev/null or, for the stage that root makes,
-	usernsFd = 4 // the user namespace for id-mapping or, once there is one,
-	upperFd  = 4 // the directory of the cell's writes, which PID 1 keeps
-	selfFd   = 5 // the program outside
-	stageFd  = 6 // what steps of a stage open; the lowest that is free
-	firstFd  = 10
+	initFd  = 3 // the program that only sleeps
+	spareFd = 4 // /dev/null or, once there is one,
+	upperFd = 4 // the directory of the cell's writes, which PID 1 keeps
+	selfFd  = 5 // the program outside
+	stageFd = 6 // what steps of a stage open, the lowest that is free; or
+	shownFd = 6 // where root's cells receive what they are shown
+	firstFd = 10
 )
 
 // initFiles gives the process its standard descriptors and the program that it
@@ -239,10 +220,7 @@ func (h *Host) Prepare(tree Tree) (_ *Base, err error) {
 	if h.Identity.Single {
 		return b, nil
 	}
-	build := func(s script) {
-		s.Call(unix.SYS_DUP3, h.userns.Fd(), usernsFd, unix.O_CLOEXEC)
-		s.stage(h.dir, tree, usernsFd)
-	}
+	build := func(s script) { s.stage(h.dir, tree, true) }
 	err = h.visit(unix.CLONE_NEWNS, build, func(pid int) (err error) {
 		b.mount, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 		return err

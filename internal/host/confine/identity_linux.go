@@ -12,10 +12,7 @@ import (
 )
 
 const (
-	// idBase is the host id of the cell's id 0 when root runs cells: the last
-	// block of 65536 in the range that systemd reserves for containers, so that
-	// no user or service of a host owns it.
-	idBase  = 0x6fff0000
+	// idCount is how many ids a cell has when root runs it.
 	idCount = 1 << 16
 
 	// UserID is the id of the ordinary user inside a cell, and the only id there
@@ -31,6 +28,7 @@ type Identity struct {
 	Single bool
 	uid    int
 	gid    int
+	base   int // the host's id of the cell's id 0, where a cell has many
 }
 
 func currentIdentity() Identity {
@@ -48,7 +46,7 @@ func (id Identity) ToHost(uid, gid uint32) (int, int, error) {
 		if uid >= idCount || gid >= idCount {
 			return 0, 0, sandbox.Invalidf("user", "the ids %d:%d are not below %d", uid, gid, idCount)
 		}
-		return idBase + int(uid), idBase + int(gid), nil
+		return id.base + int(uid), id.base + int(gid), nil
 	}
 	if uid != UserID || gid != UserID {
 		return 0, 0, &sandbox.Error{Class: sandbox.Unavailable, Field: "user",
@@ -68,8 +66,8 @@ func (id Identity) fromHost(n uint32, own int) uint32 {
 	switch {
 	case id.Single && int(n) == own:
 		return UserID
-	case !id.Single && n >= idBase && n < idBase+idCount:
-		return n - idBase
+	case !id.Single && int(n) >= id.base && int(n) < id.base+idCount:
+		return n - uint32(id.base)
 	}
 	return nobodyID
 }
@@ -88,7 +86,7 @@ func (id Identity) mapLine(own int) string {
 	if id.Single {
 		return fmt.Sprintf("%d %d 1\n", UserID, own)
 	}
-	return fmt.Sprintf("0 %d %d\n", idBase, idCount)
+	return fmt.Sprintf("0 %d %d\n", id.base, idCount)
 }
 
 // writeMaps gives a child in a new user namespace its ids. proc is where this

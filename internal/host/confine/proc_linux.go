@@ -129,5 +129,5 @@ func (s script) mask(proc string, masks []mask) {
 		s.mount(m.cover, proc+"/"+m.name, "none", unix.MS_BIND, "")
 	}
 	s.bind(proc+"/sys", proc+"/sys")
-	s.setattr(here, proc+"/sys", 0, readOnly|unix.MOUNT_ATTR_NOEXEC, -1)
+	s.setattr(here, proc+"/sys", 0, readOnly|unix.MOUNT_ATTR_NOEXEC)
 }

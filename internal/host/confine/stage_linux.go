@@ -37,9 +37,9 @@ const (
 )
 
 // stage appends the making of a stage on the directory dir, in a mount
-// namespace of its own, and ends with the stage as root. userns is the
-// descriptor of the user namespace by which files are id-mapped, or -1.
-func (s script) stage(dir string, tree Tree, userns int) {
+// namespace of its own, and ends with the stage as root. On one that root makes
+// for many cells the image has only places: each cell is shown it with its own ids.
+func (s script) stage(dir string, tree Tree, many bool) {
 	s.part(partStage)
 	s.Call(unix.SYS_UMASK, 0)
 	s.mount("none", "/", "none", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -51,28 +51,25 @@ func (s script) stage(dir string, tree Tree, userns int) {
 	for i, layer := range tree.Layers {
 		place := "." + stageLayer + strconv.Itoa(i)
 		s.mkdir(place, 0o755)
-		s.show(layer, place, unix.AT_RECURSIVE, userns)
+		if !many {
+			s.show(layer, place, unix.AT_RECURSIVE)
+		}
 	}
-	s.showViews(tree.views, userns)
-	s.devices(userns >= 0)
+	s.showViews(tree.views, many)
+	s.devices(many)
 	// A visible, unmasked /proc is what the kernel asks for before a user
 	// namespace may mount its own.
 	s.bind("/proc", "."+stageProc)
-	s.setattr(here, ".", 0, readOnly, -1)
+	s.setattr(here, ".", 0, readOnly)
 	s.pivot()
 }
 
-// show attaches a path of the host to the stage, read-only and, with a user
-// namespace to go by, id-mapped, and with AT_RECURSIVE also what is mounted below
-// it. A file system that cannot be id-mapped is shown
-// all the same; its files then belong to nobody inside.
-func (s script) show(source, place string, recursive uintptr, userns int) {
+// show attaches a path of the host to the stage, read-only, and with AT_RECURSIVE
+// also what is mounted below it.
+func (s script) show(source, place string, recursive uintptr) {
 	s.Call(unix.SYS_CLOSE, stageFd).MayFail()
 	s.Call(unix.SYS_OPEN_TREE, here, s.String(source), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|recursive)
-	s.setattr(stageFd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, readOnly, -1)
-	if userns >= 0 {
-		s.setattr(stageFd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, unix.MOUNT_ATTR_IDMAP, userns).MayFail()
-	}
+	s.setattr(stageFd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, readOnly)
 	s.Call(unix.SYS_MOVE_MOUNT, stageFd, s.String(""), here, s.String(place), unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
@@ -86,15 +83,16 @@ const (
 
 // root appends the making of a cell's root file system from a stage. The cell's
 // own writes stay in memory, bounded by size, or go to the disk among the mounts.
-func (s script) root(tree Tree, proc procView, mounts []openMount, size int64) {
+func (s script) root(c *Cell, mounts []openMount) {
+	tree, proc := c.base.tree, c.host.proc
 	s.part(partRoot)
 	s.Call(unix.SYS_UMASK, 0)
 	s.Call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
-	s.upper(mounts, size)
+	s.upper(mounts, c.config.Upper)
 	s.keepUpper()
 	s.mount("overlay", stageRoot, "overlay", unix.MS_NOSUID|unix.MS_NODEV, overlayOptions(tree, stageUpper))
 	s.attachViews(tree.views)
-	s.ownDevices(mounts)
+	s.ownDevices(c, mounts)
 	s.bind(ownDev, stageRoot+"/dev")
 	s.mount("devpts", stageRoot+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max="+mostTerminals)
 	s.sharedMemory(mounts)

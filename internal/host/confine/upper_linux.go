@@ -62,8 +62,9 @@ func (c *Cell) TakeWrites(ctx context.Context, from *Cell) error {
 
 // Writes are the places that one cell's writes are brought from and to.
 type Writes struct {
-	host     *Host
 	from, to places
+	owned    Identity // how those of from are owned
+	cell     *Cell    // whose to is
 }
 
 // places are the root and the shared memory.
@@ -81,11 +82,14 @@ func (p places) close() error {
 
 // WriteSource is where a cell's writes are, kept open for the next time that they
 // are brought elsewhere.
-type WriteSource struct{ from places }
+type WriteSource struct {
+	from  places
+	owned Identity
+}
 
 // WriteSource opens it.
 func (c *Cell) WriteSource() (*WriteSource, error) {
-	var w WriteSource
+	w := WriteSource{owned: c.Identity()}
 	var err error
 	if w.from[0], err = c.Upper(); err == nil {
 		w.from[1], err = c.SharedMemory()
@@ -124,7 +128,7 @@ func (w *WriteSource) OpenWrites(to *Cell) (*Writes, error) {
 			return nil, errors.Join(err, from.close())
 		}
 	}
-	return to.openWrites(from)
+	return to.openWrites(from, w.owned)
 }
 
 func duplicate(f *os.File) (*os.File, error) {
@@ -142,12 +146,12 @@ func (c *Cell) OpenWrites(from *Cell) (*Writes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.openWrites(source.from)
+	return c.openWrites(source.from, source.owned)
 }
 
 // openWrites opens where writes are brought to.
-func (c *Cell) openWrites(from places) (w *Writes, err error) {
-	w = &Writes{host: c.host, from: from}
+func (c *Cell) openWrites(from places, owned Identity) (w *Writes, err error) {
+	w = &Writes{from: from, owned: owned, cell: c}
 	if w.to[0], err = c.Root(); err == nil {
 		w.to[1], err = sharedMemory(w.to[0])
 	}
@@ -160,11 +164,19 @@ func (c *Cell) openWrites(from places) (w *Writes, err error) {
 // Take brings them. Nothing may run in the other cell.
 func (w *Writes) Take(ctx context.Context) error {
 	for i := range w.from {
-		if err := upperdir.Copy(ctx, w.from[i], w.to[i], w.host.maker()); err != nil {
+		if err := upperdir.CopyFor(ctx, w.from[i], w.to[i], w.cell.maker(), w.owner); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// owner gives a file of one cell to whom the other has in the same place.
+func (w *Writes) owner(uid, gid uint32) (int, int, error) {
+	if w.owned.Single {
+		return int(uid), int(gid), nil
+	}
+	return w.cell.Identity().ToHost(w.owned.FromHost(uid, gid))
 }
 
 // Close closes the places.
@@ -178,7 +190,7 @@ func (c *Cell) FillSharedMemory(ctx context.Context, from *os.File) error {
 		return err
 	}
 	defer to.Close()
-	return upperdir.CopyFor(ctx, from, to, c.host.maker(), c.host.Identity.ToHost)
+	return upperdir.CopyFor(ctx, from, to, c.maker(), c.Identity().ToHost)
 }
 
 // SharedMemory opens the cell's /dev/shm, which is no part of its root.
@@ -193,10 +205,11 @@ func (c *Cell) SharedMemory() (*os.File, error) {
 
 func sharedMemory(root *os.File) (*os.File, error) { return inroot.New(root).OpenDir("/dev/shm") }
 
-// maker is in whose name files are made in cells.
-func (h *Host) maker() inroot.Identity {
-	if h.Identity.Single {
-		return inroot.Identity{UID: h.Identity.uid, GID: h.Identity.gid}
+// maker is in whose name files are made in the cell.
+func (c *Cell) maker() inroot.Identity {
+	id := c.Identity()
+	if id.Single {
+		return inroot.Identity{UID: id.uid, GID: id.gid}
 	}
-	return inroot.Identity{UID: idBase, GID: idBase}
+	return inroot.Identity{UID: id.base, GID: id.base}
 }

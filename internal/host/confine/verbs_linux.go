@@ -34,6 +34,7 @@ const (
 	partGroups       = "join the control groups"
 	partFiles        = "standard descriptors"
 	partIdentity     = "identity in the new user namespace"
+	partRange        = "ids that no other cell has" // no steps, but what maps and owners are
 	partStage        = "stage: the image, devices and places for mounts"
 	partNetwork      = "bring the loopback of the new net namespace up"
 	partPark         = "wait to be wanted"
@@ -111,13 +112,10 @@ func (s script) pivot() {
 
 // setattr sets mount attributes of the mount at path, or of the descriptor fd
 // with an empty path.
-func (s script) setattr(fd uintptr, path string, flags uintptr, set uint64, userns int) spawn.Step {
+func (s script) setattr(fd uintptr, path string, flags uintptr, set uint64) spawn.Step {
 	const attrSize = 32 // attr_set, attr_clr, propagation, userns_fd
 	address, attr := s.Bytes(attrSize)
 	binary.LittleEndian.PutUint64(attr, set)
-	if set&unix.MOUNT_ATTR_IDMAP != 0 {
-		binary.LittleEndian.PutUint64(attr[24:], uint64(userns))
-	}
 	return s.Call(unix.SYS_MOUNT_SETATTR, fd, s.String(path), flags, address, attrSize)
 }
 

@@ -69,8 +69,9 @@ func unescape(field string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
 }
 
-// showViews appends what cells will see to the stage.
-func (s script) showViews(list []view, userns int) {
+// showViews appends what a cell will see to the stage, or its places alone on one
+// that many cells have.
+func (s script) showViews(list []view, many bool) {
 	for i, v := range list {
 		place := "." + stageBind + strconv.Itoa(i)
 		var flags uintptr
@@ -82,7 +83,9 @@ func (s script) showViews(list []view, userns int) {
 		} else {
 			s.mkdir(place, 0o755)
 		}
-		s.show(v.Source, place, flags, userns)
+		if !many {
+			s.show(v.Source, place, flags)
+		}
 	}
 }
 

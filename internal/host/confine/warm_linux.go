@@ -30,24 +30,39 @@ type WarmCell struct{ cell *Cell }
 // memory limit, for the out-of-memory killer would take this program for a part
 // of it.
 func (b *Base) NewWarmCell(config Config) (*WarmCell, error) {
-	mounts, err := openMounts(b.host, config)
-	defer closeMounts(mounts)
+	c, err := b.newCell(config)
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.host.script(0)
-	if err != nil {
-		return nil, err
+	if err := c.make(); err != nil {
+		return nil, errors.Join(err, c.free())
 	}
-	warm := &WarmCell{&Cell{host: b.host, base: b, config: config, namespace: joined(config)}}
-	err = warm.cell.start(s, mounts)
+	return &WarmCell{c}, nil
+}
+
+// newCell is a cell that has its ids, and nothing else yet.
+func (b *Base) newCell(config Config) (c *Cell, err error) {
+	c = &Cell{host: b.host, base: b, config: config, namespace: joined(config), identity: b.host.Identity}
+	if !c.identity.Single {
+		c.identity, err = b.host.ranges.claim()
+	}
+	return c, err
+}
+
+// make makes the cell. It leaves nothing behind if it fails.
+func (c *Cell) make() error {
+	mounts, err := checkMounts(c.config)
 	if err != nil {
+		return err
+	}
+	s, err := c.host.script(0)
+	if err != nil {
+		return err
+	}
+	if err = c.start(s, mounts); err != nil {
 		err = fmt.Errorf("confine: make a warm cell: %w", s.blame(err))
 	}
-	if err := errors.Join(err, s.Free()); err != nil {
-		return nil, err
-	}
-	return warm, nil
+	return errors.Join(err, s.Free())
 }
 
 // Ready has a process stand by for the first command, of the user who ran the
@@ -75,7 +90,13 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, group.Close()) }()
-	words := s.boot(c, mounts, group)
+	ours, theirs, err := SocketPair()
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	words := s.boot(c, mounts, group, theirs)
 	if err := s.Err(); err != nil {
 		return err
 	}
@@ -87,22 +108,15 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 		c.host.one.Lock()
 		defer c.host.one.Unlock()
 	}
-	var started spawn.Started
-	err = c.host.on(func(t *spawner) (err error) {
-		if err := t.stand(c.base); err != nil {
-			return err
-		}
-		if err := viewDevices(mounts); err != nil {
-			return err
-		}
-		started, err = s.Start(flags, group.Into)
-		return err
-	})
+	started, devices, err := c.clone(s, flags, group.Into)
 	if err != nil {
 		return err
 	}
+	if devices >= 0 {
+		defer unix.Close(devices)
+	}
 	c.init = started.Process()
-	if err := c.arm(started, words); err != nil {
+	if err := c.arm(started, words, shown{mounts, devices, ours}); err != nil {
 		c.init.Signal(syscall.SIGKILL)
 		_, reaped := c.init.Wait()
 		return errors.Join(err, reaped)
@@ -114,9 +128,12 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 type words struct{ mapped, seen spawn.Word }
 
 // arm sees PID 1 through to its program.
-func (c *Cell) arm(started spawn.Started, w words) error {
-	if id := c.host.Identity; !id.Single {
-		if err := id.writeMaps("/proc", started.Pid()); err != nil {
+func (c *Cell) arm(started spawn.Started, w words, what shown) error {
+	if !c.identity.Single {
+		if err := c.identity.writeMaps("/proc", started.Pid()); err != nil {
+			return err
+		}
+		if err := c.show(started.Pid(), what); err != nil {
 			return err
 		}
 		w.mapped.Set()
@@ -146,12 +163,12 @@ func awaitJoinable(pid int) error {
 }
 
 // boot appends everything that PID 1 does.
-func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach) words {
+func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach, socket *os.File) words {
 	h := c.host
 	w := words{s.Word(), s.Word()}
 	s.join(group)
 	s.initFiles(h)
-	s.keepMounts(mounts)
+	s.keepSocket(socket)
 	if !c.config.HostNetwork {
 		s.part(partNetwork)
 		s.LoopbackUp() // while the maps are being written
@@ -160,12 +177,13 @@ func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach) words {
 		s.mapSelf(h.Identity)
 		s.dieWithUs()
 		s.openMounts(mounts)
-		s.stage(h.dir, c.base.tree, -1)
+		s.stage(h.dir, c.base.tree, false)
 	} else {
 		s.becomeMapped(w.mapped)
 		s.dieWithUs()
+		s.receiveShown(c.base.tree, mounts)
 	}
-	s.root(c.base.tree, h.proc, mounts, c.config.Upper)
+	s.root(c, mounts)
 	s.attachMounts(mounts)
 	s.part(partPark)
 	s.Announce(0)
@@ -176,18 +194,6 @@ func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach) words {
 	}
 	s.becomeInit()
 	return w
-}
-
-// stand puts the thread on the base's stage, for its next child to inherit.
-func (t *spawner) stand(b *Base) error {
-	if t.base == b || b.mount == nil {
-		return nil
-	}
-	if err := unix.Setns(int(b.mount.Fd()), unix.CLONE_NEWNS); err != nil {
-		return os.NewSyscallError("setns", err)
-	}
-	t.base = b
-	return nil
 }
 
 // mapSelf appends the mapping of the one id that an ordinary user may map.

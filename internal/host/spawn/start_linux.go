@@ -80,8 +80,8 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 // enters others may be able to stop it.
 func (s Started) Await() (*Process, error) {
 	word := &s.script.control().phase
-	for n := 1; !futexAwaitZero(word, patience); n++ {
-		if n == slowest || s.stopped() {
+	for look, waited := firstLook, time.Duration(0); !futexAwaitZero(word, look); look = min(2*look, patience) {
+		if waited += look; waited >= slowest*patience || s.stopped(waited >= patience) {
 			s.abandon()
 			futexAwaitZero(word, 0)
 			break
@@ -124,22 +124,30 @@ func (s Started) Done() error {
 	return nil
 }
 
-// patience is how long a child may be stopped before it executes its program; tests
-// shorten it. One that only is slow, for the host or its disk is busy, has that
-// slowest times over.
-var patience = 2 * time.Second
+// patience is how long a child may be traced, as by this program, before it executes
+// its own. One that only is slow, for the host or its disk is busy, has that slowest
+// times over. One that a signal has stopped has no time: it is looked for from
+// firstLook on, ever less often, for others may have to wait meanwhile.
+const (
+	slowest   = 10
+	firstLook = 20 * time.Millisecond
+)
 
-const slowest = 10
+var patience = 2 * time.Second // tests shorten it
 
-// stopped says whether the child was stopped, or is gone from sight.
-func (s Started) stopped() bool {
+// stopped says whether the child was stopped by a signal or, with long, for another
+// reason, or is gone from sight.
+func (s Started) stopped(long bool) bool {
 	pid := s.pid
 	if branched := atomic.LoadInt32(&s.script.control().branchPid); branched > 0 {
 		pid = int(branched)
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	end := bytes.LastIndexByte(text, ')')
-	return err != nil || end < 0 || bytes.HasPrefix(bytes.ToLower(text[end:]), []byte(") t"))
+	if err != nil || end < 0 {
+		return long
+	}
+	return bytes.HasPrefix(text[end:], []byte(") T")) || long && bytes.HasPrefix(text[end:], []byte(") t"))
 }
 
 // ErrAbandoned is the failure of a child that took too long.

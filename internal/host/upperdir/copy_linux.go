@@ -23,29 +23,38 @@ import (
 // After an error the other sandbox is good for nothing. Errors: Exhausted if it
 // has not enough room or the tree is out of bounds.
 func Copy(ctx context.Context, upper, root *os.File, maker inroot.Identity) error {
-	return CopyFor(ctx, upper, root, maker, func(uid, gid uint32) (int, int, error) { return int(uid), int(gid), nil })
+	return CopyFor(ctx, upper, root, maker, same)
 }
+
+func same(uid, gid uint32) (int, int, error) { return int(uid), int(gid), nil }
 
 // CopyFor is Copy for other owners than those that files have in upper.
 func CopyFor(ctx context.Context, upper, root *os.File, maker inroot.Identity, owner Owner) error {
-	empty, err := isEmpty(int(upper.Fd()), int(root.Fd()))
+	giveAway := os.Geteuid() == 0
+	if !giveAway {
+		owner = same // everything belongs to the one who copies
+	}
+	empty, err := isEmpty(int(upper.Fd()), int(root.Fd()), owner)
 	if empty || err != nil {
 		return err
 	}
-	c := &copier{ctx: ctx, root: int(root.Fd()), links: map[ID]string{}, draft: ".aether-" + rand.Text(), giveAway: os.Geteuid() == 0, owner: owner}
+	c := &copier{ctx: ctx, root: int(root.Fd()), links: map[ID]string{}, draft: ".aether-" + rand.Text(), giveAway: giveAway, owner: owner}
 	defer c.unwind()
 	return as(maker, func() error { return Walk(ctx, upper, c) })
 }
 
 // isEmpty says whether nothing was written at all, and changed of the root
 // directory itself.
-func isEmpty(upper, root int) (bool, error) {
+func isEmpty(upper, root int, owner Owner) (bool, error) {
 	from, err := newEntry(upper, ".", ".")
 	if err != nil {
 		return false, err
 	}
 	to, err := newEntry(root, ".", ".")
-	if err != nil || !from.like(&to) {
+	if err != nil {
+		return false, err
+	}
+	if uid, gid, err := owner(from.UID, from.GID); err != nil || from.Perm != to.Perm || uid != int(to.UID) || gid != int(to.GID) {
 		return false, err
 	}
 	fd, err := openNoFollow(upper, ".", unix.O_DIRECTORY)
@@ -60,10 +69,6 @@ func isEmpty(upper, root int) (bool, error) {
 		}
 	}
 	return len(l.names) == 0, nil
-}
-
-func (e *Entry) like(other *Entry) bool {
-	return e.Perm == other.Perm && e.UID == other.UID && e.GID == other.GID
 }
 
 // Owner gives the owner that a file is to have.

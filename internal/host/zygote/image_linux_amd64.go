@@ -14,7 +14,7 @@ import (
 // gone on, or be gone; stamps are of the files that it had then. Errors: Conflict for
 // what cannot be kept.
 func (t *Tree) Encode(create checkpoint.Files, stamps map[string]checkpoint.Stamp) (*checkpoint.Image, error) {
-	image, err := t.Checkpoint.Encode(create, t.host.Identity, stamps, func(place int) int { return t.at(place).process.Pid() })
+	image, err := t.Checkpoint.Encode(create, stamps, func(place int) int { return t.at(place).process.Pid() })
 	if err != nil {
 		return nil, fmt.Errorf("zygote: encode a checkpoint: %w", err)
 	}
@@ -33,7 +33,7 @@ func Decode(h *confine.Host, c *confine.Cell, image *checkpoint.Image, open chec
 	root := inroot.New(dir)
 	defer root.Close()
 	t := &Tree{host: h}
-	if t.Checkpoint, err = image.Decode(open, root, h.Identity); err == nil {
+	if t.Checkpoint, err = image.Decode(open, root, c.Identity()); err == nil {
 		err = t.startOnFiles()
 	}
 	if err != nil {

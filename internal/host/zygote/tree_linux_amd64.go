@@ -159,7 +159,7 @@ func (t *Tree) take(c *confine.Cell, during func() error) (err error) {
 			z.startJoining()
 		}
 	}
-	if t.Checkpoint, err = stopped.Read(last, t.writes, told); err != nil {
+	if t.Checkpoint, err = stopped.Read(c.Identity(), last, t.writes, told); err != nil {
 		return err
 	}
 	t.Copied = 0
