@@ -44,6 +44,11 @@ func Rules() []Rule {
 			rules = append(rules, Rule{"socket", []Arg{{0, lowWord, uint64(family.Number)}, {2, lowWord, uint64(protocol)}}})
 		}
 	}
+	// No leases, watches by signal and hints: see FcntlAllowed.
+	rules = append(rules, Rule{"fcntl", []Arg{{1, lowWord &^ (seccomp.FcntlBase - 1), 0}}})
+	for _, command := range seccomp.FcntlAllowed {
+		rules = append(rules, Rule{"fcntl", []Arg{{1, lowWord, uint64(command)}}})
+	}
 	return append(rules, terminals()...)
 }
 

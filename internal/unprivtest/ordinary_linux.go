@@ -23,7 +23,7 @@ func AsOrdinaryUser(t *testing.T, flags []string, env ...string) {
 	if !Privileged() {
 		t.Skip("these tests run without the rights of root already")
 	}
-	again(t, fmt.Sprintf("user %d", ID), flags, env, func(program string, flags []string) *exec.Cmd {
+	again(t, fmt.Sprintf("user %d", ID), ID, flags, env, func(program string, flags []string) *exec.Cmd {
 		cmd := exec.Command(program, flags...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ID, Gid: ID}}
 		return cmd
@@ -34,9 +34,9 @@ func AsOrdinaryUser(t *testing.T, flags []string, env ...string) {
 func Privileged() bool { return os.Geteuid() == 0 && os.Getenv(withoutRightsVariable) == "" }
 
 // again runs tests of this very binary once more, by the command that start makes.
-func again(t *testing.T, who string, flags, env []string, start func(program string, flags []string) *exec.Cmd) {
+func again(t *testing.T, who string, id int, flags, env []string, start func(program string, flags []string) *exec.Cmd) {
 	t.Helper()
-	program := ownedBinary(t)
+	program := ownedBinary(t, id)
 	flags = append(flags, "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t).String())
 	out, err := run(func() *exec.Cmd { return start(program, flags) }, filepath.Dir(program), env)
 	o := read(out)
@@ -71,9 +71,9 @@ func timeLeft(t *testing.T) time.Duration {
 	return max(time.Until(deadline)-10*time.Second, time.Second)
 }
 
-// ownedBinary is a copy of this very program in a directory of the ordinary
-// user's own: the one that go test made is nobody else's to execute.
-func ownedBinary(t *testing.T) string {
+// ownedBinary is a copy of this very program in a directory of a user's own: the one
+// that go test made is nobody else's to execute.
+func ownedBinary(t *testing.T, id int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "aether-ordinary-")
 	if err != nil {
@@ -85,7 +85,7 @@ func ownedBinary(t *testing.T) string {
 		}
 	})
 	name := filepath.Join(dir, "again.test")
-	if err := errors.Join(copySelf(name), os.Chmod(dir, 0o711), os.Chown(dir, ID, ID)); err != nil {
+	if err := errors.Join(copySelf(name), os.Chmod(dir, 0o711), os.Chown(dir, id, id)); err != nil {
 		t.Fatal(err)
 	}
 	return name

@@ -29,7 +29,7 @@ func AsRootWithoutRights(t *testing.T, flags []string, env ...string) {
 			t.Skipf("this host has no %s", tool)
 		}
 	}
-	again(t, "root without rights", flags, env, func(program string, flags []string) *exec.Cmd {
+	again(t, "root without rights", 0, flags, env, func(program string, flags []string) *exec.Cmd {
 		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-c", withoutRights, contained, program}, flags...)...)
 		cmd.Env = []string{withoutRightsVariable + "=1"}
 		return cmd

@@ -45,6 +45,10 @@ var InPart = []Call{
 	{"16 99 0x100005412 0", noCall, "TIOCSTI with rubbish above"},
 	{"16 99 0x5413 0", "9", "TIOCGWINSZ of no descriptor"},
 	{"16 99 0x80045430 0", "9", "TIOCGPTN of no descriptor"},
+	{"72 99 1024 0", noCall, "a lease"},
+	{"72 99 1036 0", noCall, "a hint for writes"},
+	{"72 99 1030 0", "9", "a copy of no descriptor"},
+	{"72 99 1 0", "9", "the flags of no descriptor"},
 	{"135 0xffffffff", "0", "the personality"},
 	{"135 0x0400000", noCall, "another personality"},
 	{"9999", noCall, "a call that nobody knows"},
@@ -53,12 +57,14 @@ var InPart = []Call{
 // InPartCompiled are InPart under the filter as internal/host/seccomp compiles it: it
 // tells the refusals apart that filters of names cannot.
 func InPartCompiled() []Call {
-	const noFamily, noProtocol = "97", "93"
+	const noFamily, noProtocol, invalid = "97", "93", "22"
 	calls := slices.Clone(InPart)
 	for i, c := range calls {
 		switch number, _, _ := strings.Cut(c.Args, " "); {
 		case c.Want == noCall && (strings.HasPrefix(c.Args, "41 2 ") || strings.HasPrefix(c.Args, "41 16 ")):
 			calls[i].Want = noProtocol
+		case c.Want == noCall && number == "72":
+			calls[i].Want = invalid
 		case c.Want == noCall && number == "41":
 			calls[i].Want = noFamily
 		case c.Want == noCall && slices.Contains([]string{"16", "56", "135"}, number):

@@ -127,7 +127,7 @@ func TestChecks(t *testing.T) {
 		{"whether there is a lease", unix.SYS_FCNTL, []uint64{0, unix.F_GETLEASE}, allow},
 		{"a lease", unix.SYS_FCNTL, []uint64{0, unix.F_SETLEASE}, einval},
 		{"the same with rubbish above", unix.SYS_FCNTL, []uint64{0, 1<<32 | unix.F_SETLEASE}, einval},
-		{"a lease of a directory", unix.SYS_FCNTL, []uint64{0, fcntlBase + 16}, einval},
+		{"a lease of a directory", unix.SYS_FCNTL, []uint64{0, FcntlBase + 16}, einval},
 		{"a watch by signal", unix.SYS_FCNTL, []uint64{0, unix.F_NOTIFY}, einval},
 		{"a hint", unix.SYS_FCNTL, []uint64{0, unix.F_SET_RW_HINT}, einval},
 		{"a hint of an open file", unix.SYS_FCNTL, []uint64{0, unix.F_SET_FILE_RW_HINT}, einval},
