@@ -190,6 +190,9 @@ func (c *Cell) FillSharedMemory(ctx context.Context, from *os.File) error {
 		return err
 	}
 	defer to.Close()
+	if c.Identity().Single { // all files are the caller's, who unpacked them
+		return upperdir.Copy(ctx, from, to, c.maker())
+	}
 	return upperdir.CopyFor(ctx, from, to, c.maker(), c.Identity().ToHost)
 }
 
