@@ -141,6 +141,10 @@ var scratchDirs = []string{"/tmp/*", "/var/tmp/*", "/dev/shm/*"}
 var runDirs = []string{"/run/aether", "/run/user/*/aether", "/home/*/.local/share/aether/run", "/home/*/.local/share/aether/images/work",
 	"/var/lib/aether/images/work", "/var/lib/aether/images/locks", "/home/*/.local/share/aether/images/locks"}
 
+// registry is the one file that stays: programs of the host, however many there have
+// been, tell each other by locks on its bytes which ids their cells have.
+const registry = "/run/aether/ids"
+
 // files are temporary ones, and those that programs which have ended should have
 // taken with them. Empty directories may stay.
 func files() (list []string, err error) {
@@ -152,7 +156,7 @@ func files() (list []string, err error) {
 		dirs, _ := filepath.Glob(pattern)
 		for _, dir := range dirs {
 			err = errors.Join(err, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-				if err == nil && !d.IsDir() {
+				if err == nil && !d.IsDir() && path != registry {
 					list = append(list, path)
 				}
 				return nil // one that has just been removed
