@@ -21,7 +21,7 @@ func unauthenticated(field, reason string) error {
 }
 
 // errnoClasses are the classes of the system's errors that callers decide on.
-var errnoClasses = map[syscall.Errno]sandbox.Class{
+var errnoClasses = [...]sandbox.Class{
 	syscall.ENOENT: sandbox.NotFound, syscall.ESRCH: sandbox.NotFound,
 	syscall.EEXIST: sandbox.Conflict, syscall.ENOTEMPTY: sandbox.Conflict, syscall.EBUSY: sandbox.Conflict,
 	syscall.EPIPE: sandbox.Conflict, syscall.ETXTBSY: sandbox.Conflict,
@@ -43,13 +43,13 @@ func classOf(err error) sandbox.Class {
 		return sandbox.NotFound // the service was closed in the middle of a call
 	}
 	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errors.As(err, &errno) && int(errno) < len(errnoClasses) {
 		return errnoClasses[errno]
 	}
 	return sandbox.Internal
 }
 
-var codes = map[sandbox.Class]connect.Code{
+var codes = [...]connect.Code{
 	sandbox.Internal: connect.CodeInternal, sandbox.Invalid: connect.CodeInvalidArgument,
 	sandbox.NotFound: connect.CodeNotFound, sandbox.Conflict: connect.CodeFailedPrecondition,
 	sandbox.Unsupported: connect.CodeUnimplemented, sandbox.Unavailable: connect.CodeUnavailable,
@@ -73,7 +73,7 @@ func rpcError(err error) error {
 	return connect.NewError(codes[classOf(err)], err)
 }
 
-var statuses = map[sandbox.Class]int{
+var statuses = [...]int{
 	sandbox.Internal: http.StatusInternalServerError, sandbox.Invalid: http.StatusBadRequest,
 	sandbox.NotFound: http.StatusNotFound, sandbox.Conflict: http.StatusConflict,
 	sandbox.Unsupported: http.StatusNotImplemented, sandbox.Unavailable: http.StatusServiceUnavailable,
@@ -133,7 +133,7 @@ func classOfCode(code connect.Code) sandbox.Class {
 	}
 	for class, c := range codes {
 		if c == code {
-			return class
+			return sandbox.Class(class)
 		}
 	}
 	return sandbox.Internal
@@ -150,7 +150,7 @@ func clientStatus(op string, status int, message string) error {
 	default:
 		for class, s := range statuses {
 			if s == status {
-				e.Class = class
+				e.Class = sandbox.Class(class)
 			}
 		}
 	}

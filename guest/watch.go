@@ -118,7 +118,7 @@ func (w *watch) add(changes []inroot.Event, err error) bool {
 	return err == nil
 }
 
-var eventTypes = map[inroot.Op]pb.EventType{
+var eventTypes = [...]pb.EventType{
 	inroot.Created: pb.EventType_EVENT_TYPE_CREATE, inroot.Written: pb.EventType_EVENT_TYPE_WRITE,
 	inroot.Removed: pb.EventType_EVENT_TYPE_REMOVE, inroot.Renamed: pb.EventType_EVENT_TYPE_RENAME,
 	inroot.Changed: pb.EventType_EVENT_TYPE_CHMOD,

@@ -3,6 +3,7 @@ package inroot
 import (
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,16 +42,20 @@ func newInfo(st *unix.Stat_t) Info {
 		Modified: time.Unix(st.Mtim.Unix())}
 }
 
-var kinds = map[uint32]fs.FileMode{
-	unix.S_IFDIR: fs.ModeDir, unix.S_IFLNK: fs.ModeSymlink, unix.S_IFIFO: fs.ModeNamedPipe,
-	unix.S_IFSOCK: fs.ModeSocket, unix.S_IFBLK: fs.ModeDevice, unix.S_IFCHR: fs.ModeDevice | fs.ModeCharDevice,
+// kinds are by what stat says in the four bits of S_IFMT.
+var kinds = [16]fs.FileMode{
+	unix.S_IFDIR >> 12: fs.ModeDir, unix.S_IFLNK >> 12: fs.ModeSymlink, unix.S_IFIFO >> 12: fs.ModeNamedPipe,
+	unix.S_IFSOCK >> 12: fs.ModeSocket, unix.S_IFBLK >> 12: fs.ModeDevice, unix.S_IFCHR >> 12: fs.ModeDevice | fs.ModeCharDevice,
 }
 
 func fileMode(mode uint32) fs.FileMode {
-	m := fs.FileMode(mode&0o777) | kinds[mode&unix.S_IFMT]
-	for bit, flag := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
-		if mode&bit != 0 {
-			m |= flag
+	m := fs.FileMode(mode&0o777) | kinds[mode&unix.S_IFMT>>12]
+	for _, flag := range []struct {
+		bit  uint32
+		mode fs.FileMode
+	}{{unix.S_ISUID, fs.ModeSetuid}, {unix.S_ISGID, fs.ModeSetgid}, {unix.S_ISVTX, fs.ModeSticky}} {
+		if mode&flag.bit != 0 {
+			m |= flag.mode
 		}
 	}
 	return m
@@ -58,9 +63,9 @@ func fileMode(mode uint32) fs.FileMode {
 
 // The magic numbers of file systems that other machines, or other programs,
 // change without this kernel's knowing.
-var network = map[uint32]bool{
-	unix.NFS_SUPER_MAGIC: true, unix.SMB_SUPER_MAGIC: true, unix.CIFS_SUPER_MAGIC: true,
-	unix.SMB2_SUPER_MAGIC: true, unix.FUSE_SUPER_MAGIC: true, unix.V9FS_MAGIC: true,
+var network = []uint32{
+	unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC,
+	unix.SMB2_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.V9FS_MAGIC,
 }
 
 // OnNetwork says whether a file's changes may happen where inotify cannot see.
@@ -69,5 +74,5 @@ func OnNetwork(f *os.File) (bool, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return false, pathError("statfs", f.Name(), err)
 	}
-	return network[uint32(st.Type)], nil
+	return slices.Contains(network, uint32(st.Type)), nil
 }

@@ -2,6 +2,7 @@ package inroot
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,14 +10,14 @@ import (
 // stored are the magic numbers of file systems whose files hold what was written to
 // them. What any other shows may depend on who reads, at the time of reading. Device
 // and inode numbers do not tell: /proc has both.
-var stored = map[uint32]bool{
-	unix.OVERLAYFS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.RAMFS_MAGIC: true, unix.EXT4_SUPER_MAGIC: true,
-	unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.F2FS_SUPER_MAGIC: true, unix.SQUASHFS_MAGIC: true,
-	unix.EROFS_SUPER_MAGIC_V1: true, unix.ISOFS_SUPER_MAGIC: true, unix.MSDOS_SUPER_MAGIC: true, unix.EXFAT_SUPER_MAGIC: true,
-	unix.NFS_SUPER_MAGIC: true, unix.SMB_SUPER_MAGIC: true, unix.CIFS_SUPER_MAGIC: true, unix.SMB2_SUPER_MAGIC: true,
-	unix.FUSE_SUPER_MAGIC: true, unix.V9FS_MAGIC: true, unix.CEPH_SUPER_MAGIC: true, unix.ECRYPTFS_SUPER_MAGIC: true,
-	unix.REISERFS_SUPER_MAGIC: true, unix.HUGETLBFS_MAGIC: true, zfsMagic: true, bcachefsMagic: true,
-	unix.UDF_SUPER_MAGIC: true,
+var stored = []uint32{
+	unix.OVERLAYFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.EXT4_SUPER_MAGIC,
+	unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.SQUASHFS_MAGIC,
+	unix.EROFS_SUPER_MAGIC_V1, unix.ISOFS_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC,
+	unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
+	unix.FUSE_SUPER_MAGIC, unix.V9FS_MAGIC, unix.CEPH_SUPER_MAGIC, unix.ECRYPTFS_SUPER_MAGIC,
+	unix.REISERFS_SUPER_MAGIC, unix.HUGETLBFS_MAGIC, zfsMagic, bcachefsMagic,
+	unix.UDF_SUPER_MAGIC,
 }
 
 // Magic numbers of file systems that are not the kernel's own, or newer than our words
@@ -31,7 +32,7 @@ func Special(f *os.File) (special bool, err error) {
 	if err := control(f, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return false, pathError("statfs", f.Name(), err)
 	}
-	return !stored[uint32(st.Type)], nil
+	return !slices.Contains(stored, uint32(st.Type)), nil
 }
 
 // ReadAs reads a file with the rights of an identity.
