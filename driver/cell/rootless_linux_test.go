@@ -10,8 +10,11 @@ import (
 // root.
 func TestAgainAsOrdinaryUser(t *testing.T) { unprivtest.AsOrdinaryUser(t, others()) }
 
-// TestAgainAsRootWithoutRights runs them as the root of a container.
-func TestAgainAsRootWithoutRights(t *testing.T) { unprivtest.AsRootWithoutRights(t, others()) }
+// TestAgainAsRootWithoutRights runs them, in their short form, as the root of a
+// container, who has what an ordinary user has but for its id.
+func TestAgainAsRootWithoutRights(t *testing.T) {
+	unprivtest.AsRootWithoutRights(t, append(others(), "-test.short"))
+}
 
 func others() []string {
 	flags := []string{"-test.skip=^TestAgainAs"}

@@ -16,7 +16,7 @@ import (
 const (
 	// hostileTime is how long a request may take whose answer has no end, and
 	// hostileMemory how much it may allocate.
-	hostileTime   = 20 * time.Second
+	hostileTime   = time.Minute
 	hostileMemory = 128 << 20
 )
 
@@ -24,7 +24,7 @@ const (
 var hostile = map[string][2]string{
 	"body":    {"HTTP/1.1 200 OK\r\nApi-Version: 1.51\r\n\r\n{\"type\":\"sync\",\"metadata\":{\"x\":\"", "x"},
 	"list":    {"HTTP/1.1 200 OK\r\nApi-Version: 1.51\r\n\r\n[", "{},"},
-	"chunks":  {"HTTP/1.1 200 OK\r\nApi-Version: 1.51\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n"},
+	"chunks":  {"HTTP/1.1 200 OK\r\nApi-Version: 1.51\r\nTransfer-Encoding: chunked\r\n\r\n", "200\r\n" + strings.Repeat(" ", 0x200) + "\r\n"},
 	"failure": {"HTTP/1.1 400 No\r\n\r\n{\"message\":\"", "x"},
 	"header":  {"HTTP/1.1 200 OK\r\nX: ", "x"},
 	"headers": {"HTTP/1.1 200 OK\r\n", "X: x\r\n"},
