@@ -3,7 +3,7 @@
 # where root runs this on Debian, gVisor, which has none, from its source, and youki,
 # which has none either, where there is a cargo to build it. What is missing
 # elsewhere is named, and its tests skip. AETHER_TEST_INSTALL=0 keeps this from
-# changing anything. `systems.sh has-incus` says by its status whether Incus is here.
+# changing anything, and AETHER_TEST_INCUS=0 from getting Incus. `systems.sh has-incus` says by its status whether Incus is here.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -84,7 +84,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "systems.sh: installing ${packages[*]}"
     install "${packages[@]}"
   fi
-  has_incus || get_incus
+  has_incus || [ "${AETHER_TEST_INCUS:-1}" = 0 ] || get_incus
 elif ((${#packages[@]})); then
   echo "systems.sh: not here, so that their tests skip: ${packages[*]} (root on Debian gets them installed)" >&2
 fi
