@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/signal"
@@ -26,7 +27,6 @@ func benchCommand(drivers *drivers) *cobra.Command {
 
 func benchForkCommand(drivers *drivers) *cobra.Command {
 	var opts fork.Options
-	var driver string
 	cmd := &cobra.Command{
 		Use: "fork", Short: "Measure what forking a running sandbox costs",
 		Long: "Measure, in one interleaved run of a minute or two, how long a fork of a running interpreter takes to its\n" +
@@ -37,29 +37,37 @@ func benchForkCommand(drivers *drivers) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", fork.DefaultRounds, "measure each start this many times")
 	cmd.Flags().IntVar(&opts.Children, "children", fork.DefaultChildren, "make crowds of at most this many children")
-	cmd.Flags().StringVar(&driver, "driver", "", "the system to measure, instead of the best")
+	measures(cmd, drivers, func(ctx context.Context, driver sandbox.Driver, progress *lab.Progress) (lab.Findings, error) {
+		opts.Progress = progress
+		if peer, err := drivers.named("gvisor"); err == nil {
+			opts.Restorers = []sandbox.Driver{peer}
+		}
+		return fork.Measure(ctx, driver, opts)
+	})
+	return cmd
+}
+
+// measures has a command measure one driver, which --driver names, and print what was
+// found.
+func measures(cmd *cobra.Command, drivers *drivers, measure func(context.Context, sandbox.Driver, *lab.Progress) (lab.Findings, error)) {
+	driver := cmd.Flags().String("driver", "", "the system to measure, instead of the best")
 	json := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := drivers.candidates(driver, sandbox.AnyBoundary)
+		list, err := drivers.candidates(*driver, sandbox.AnyBoundary)
 		if err != nil {
 			return err
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		opts.Progress = lab.NewProgress(progressOf(cmd, *json))
-		if peer, err := drivers.named("gvisor"); err == nil {
-			opts.Restorers = []sandbox.Driver{peer}
-		}
-		report, err := fork.Measure(ctx, first(list), opts)
+		found, err := measure(ctx, first(list), lab.NewProgress(progressOf(cmd, *json)))
 		if err != nil {
 			return err
 		}
 		if *json {
-			return printJSON(cmd, report)
+			return printJSON(cmd, found)
 		}
-		return printText(cmd, report.Text())
+		return printText(cmd, found.Text())
 	}
-	return cmd
 }
 
 // progressOf is a terminal that is standard error, or nothing.

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"os"
-	"os/signal"
-	"syscall"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +12,6 @@ import (
 
 func benchScaleCommand(drivers *drivers) *cobra.Command {
 	var opts scale.Options
-	var driver string
 	cmd := &cobra.Command{
 		Use: "scale", Short: "Measure whether sandboxes cost more the more of them live",
 		Long: "Measure what it costs to make, use, fork and end a sandbox beside 10, 100, 1,000, 4,000 and 10,000 others,\n" +
@@ -25,24 +22,9 @@ func benchScaleCommand(drivers *drivers) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", scale.DefaultRounds, "measure everything this many times at each level, up and down")
 	cmd.Flags().IntVar(&opts.Alive, "alive", scale.DefaultAlive, "have at most this many sandboxes alive")
-	cmd.Flags().StringVar(&driver, "driver", "", "the system to measure, instead of the best")
-	json := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := drivers.candidates(driver, sandbox.AnyBoundary)
-		if err != nil {
-			return err
-		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		opts.Progress = lab.NewProgress(progressOf(cmd, *json))
-		report, err := scale.Measure(ctx, first(list), opts)
-		if err != nil {
-			return err
-		}
-		if *json {
-			return printJSON(cmd, report)
-		}
-		return printText(cmd, report.Text())
-	}
+	measures(cmd, drivers, func(ctx context.Context, driver sandbox.Driver, progress *lab.Progress) (lab.Findings, error) {
+		opts.Progress = progress
+		return scale.Measure(ctx, driver, opts)
+	})
 	return cmd
 }

@@ -1,7 +1,7 @@
 package checkpoint
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"slices"
 	"syscall"
@@ -77,8 +77,11 @@ func (p *Tracee) checkThreads(kind uintptr, whose string) error {
 }
 
 // compareTasks gives the kernel's order of what two processes or threads have.
-func compareTasks(a, b int, kind uintptr) (int, error) {
-	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kind, 0, 0, 0)
+func compareTasks(a, b int, kind uintptr) (int, error) { return compare(a, b, kind, 0, 0) }
+
+// compare asks the kernel for its order of two things (kcmp).
+func compare(a, b int, kind, ofA, ofB uintptr) (int, error) {
+	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kind, ofA, ofB, 0)
 	switch {
 	case errno != 0:
 		return 0, os.NewSyscallError("kcmp", errno)
@@ -87,7 +90,7 @@ func compareTasks(a, b int, kind uintptr) (int, error) {
 	case order == 2:
 		return 1, nil
 	case order != 0:
-		return 0, fmt.Errorf("checkpoint: the kernel has no order of what processes have")
+		return 0, errors.New("checkpoint: the kernel has no order of what processes have")
 	}
 	return 0, nil
 }

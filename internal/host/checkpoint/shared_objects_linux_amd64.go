@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -79,18 +78,7 @@ func (k *SharedObjects) identify(pid int, d *Descriptor) error {
 
 func compareFiles(a, b openFile) (int, error) {
 	const files = 0 // KCMP_FILE
-	order, _, errno := syscall.RawSyscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), files, uintptr(a.number), uintptr(b.number), 0)
-	switch {
-	case errno != 0:
-		return 0, os.NewSyscallError("kcmp", errno)
-	case order == 1:
-		return -1, nil
-	case order == 2:
-		return 1, nil
-	case order != 0:
-		return 0, fmt.Errorf("checkpoint: the kernel has no order of open files")
-	}
-	return 0, nil
+	return compare(a.pid, b.pid, files, uintptr(a.number), uintptr(b.number))
 }
 
 // claim keeps those watches of an epoll set that the process can make again: in
