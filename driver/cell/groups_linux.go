@@ -32,7 +32,7 @@ func (g *groups) make() (*cgroup.Group, cgroup.Way, error) {
 	if g == nil {
 		return nil, cgroup.Way{}, nil
 	}
-	group, err := g.owner.Create(fmt.Sprintf("cell-%d", g.count.Add(1)))
+	group, err := g.owner.Claim(fmt.Sprintf("cell-%d", g.count.Add(1)))
 	if err != nil {
 		return nil, cgroup.Way{}, err
 	}

@@ -118,7 +118,7 @@ func (i *instance) watch() {
 		defer i.engine.living.Delete(i)
 		err := errors.Join(err, i.service.Close())
 		// What is kept for forks is open on the disk.
-		return errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
+		return errors.Join(retire(i.group, err), i.forks.close(), i.removeDisk())
 	}, i.engine.log)
 }
 

@@ -23,6 +23,7 @@ type Group struct {
 	applied Limits
 	attach  *Attach
 	gone    bool
+	before  figures // what was counted for others
 }
 
 // Sub makes a group inside this one for a single command, only so that its whole

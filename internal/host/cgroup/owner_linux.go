@@ -19,6 +19,7 @@ type Owner struct {
 	name  string
 	lock  *os.File
 	roots []node // one for each tree of host
+	kept  kept
 }
 
 // Own makes the program's parent groups. runDir holds the lock files of all
@@ -122,6 +123,7 @@ func creation(name string, err error) error {
 // Close kills what is left in the program's groups and removes them and the
 // lock. After an error the next Reap goes on.
 func (o *Owner) Close(ctx context.Context) error {
+	o.kept.close()
 	groups, err := recorded(o.lock)
 	if err == nil {
 		err = endAll(ctx, groups)

@@ -19,7 +19,7 @@ func (g *Group) Stats() (sandbox.Stats, error) {
 	peak, err2 := g.figure(Memory, "memory.max_usage_in_bytes", "memory.peak")
 	processes, err3 := g.processes()
 	used, err4 := g.cpuTime()
-	return sandbox.Stats{MemoryBytes: memory, MemoryPeakBytes: peak, Processes: processes, CPUTime: used},
+	return g.before.own(sandbox.Stats{MemoryBytes: memory, MemoryPeakBytes: peak, Processes: processes, CPUTime: used}, !g.unified(Memory)),
 		g.wrap("stats", errors.Join(err1, err2, err3, err4))
 }
 
@@ -114,7 +114,8 @@ func (g *Group) Events() (Events, error) {
 	}
 	kills, err1 := g.event(Memory, "memory.oom_control", "memory.events", "oom_kill")
 	denied, err2 := g.event(Pids, "pids.events", "pids.events", "max")
-	return Events{OOMKills: kills, PidsDenied: denied}, g.wrap("events", errors.Join(err1, err2))
+	before := g.before.events
+	return Events{OOMKills: kills - before.OOMKills, PidsDenied: denied - before.PidsDenied}, g.wrap("events", errors.Join(err1, err2))
 }
 
 // OutOfMemory says whether the group's limit on memory has killed anybody; the
@@ -130,7 +131,7 @@ func (g *Group) OutOfMemory() bool {
 // OOMKills is that part of Events alone.
 func (g *Group) OOMKills() (int64, error) {
 	kills, err := g.event(Memory, "memory.oom_control", "memory.events", "oom_kill")
-	return kills, g.wrap("events", err)
+	return kills - g.before.events.OOMKills, g.wrap("events", err)
 }
 
 func (g *Group) event(c Controller, legacy, unified, key string) (int64, error) {

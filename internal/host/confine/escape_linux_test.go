@@ -158,7 +158,7 @@ func (s *scene) hideSecret(t *testing.T) {
 
 func (s *scene) startCanary(t *testing.T) {
 	t.Helper()
-	s.canary = exec.Command("/bin/sleep", "300")
+	s.canary = exec.Command("/bin/sleep", "7200")
 	if !s.host.Identity.Single { // the user that the next cell has outside
 		ids, err := s.host.ranges.claim()
 		if err != nil {

@@ -52,14 +52,15 @@ func (c *Cell) newPrejoined(who credentials) (*prejoined, error) {
 	return e, nil
 }
 
-// SocketPair makes two connected sockets for descriptors. The second is above the
-// descriptors that scripts use by number, so that it can be inherited.
+// SocketPair makes two connected sockets for descriptors. The first is out of the way of
+// new processes; the second is above the descriptors that scripts use by number, so that
+// it can be inherited.
 func SocketPair() (ours, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	ours, theirs = os.NewFile(uintptr(pair[0]), "pre-joined"), os.NewFile(uintptr(pair[1]), "pre-joined")
+	ours, theirs = os.NewFile(uintptr(spawn.Aside(pair[0])), "pre-joined"), os.NewFile(uintptr(pair[1]), "pre-joined")
 	if theirs, err = high(theirs); err != nil {
 		return nil, nil, errors.Join(err, ours.Close())
 	}

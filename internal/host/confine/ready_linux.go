@@ -14,11 +14,17 @@ type readiness struct {
 	mu    sync.Mutex
 	next  *prejoined
 	ended bool
+	// unused ends who has stood by for too long.
+	unused *time.Timer
 }
 
 // refill is how long the making of the next pre-joined process is put off: the command that
 // took the last one is just starting, and many cells run no other.
 const refill = 10 * time.Millisecond
+
+// tired is how long somebody stands by for nothing. He has a process and two
+// descriptors, and whoever comes that late can wait for half a millisecond.
+var tired = 5 * time.Second // tests shorten it
 
 // standby says whether somebody may stand by for commands of the cell: not for
 // an ordinary user, everything of whose has one id, and not where memory is
@@ -36,9 +42,19 @@ func (c *Cell) ready(who credentials) (err error) {
 	if r.ended || r.next != nil || !c.standby() {
 		return nil
 	}
-	r.next, err = c.newPrejoined(who)
-	return err
+	if r.next, err = c.newPrejoined(who); err != nil {
+		return err
+	}
+	if r.unused == nil {
+		r.unused = time.AfterFunc(tired, c.tire)
+	} else {
+		r.unused.Reset(tired)
+	}
+	return nil
 }
+
+// tire ends who stands by. What he leaves if that fails goes with the cell.
+func (c *Cell) tire() { _ = c.dismiss() }
 
 // take gives the pre-joined process to one command, if it fits. One that is just being made
 // is not waited for: its thread may have others to clone before.
@@ -51,8 +67,16 @@ func (c *Cell) take(command Command) *prejoined {
 	if r.next == nil || !r.next.fits(c, command) {
 		return nil
 	}
+	return r.taken()
+}
+
+// taken is who stood by. The lock is held.
+func (r *readiness) taken() *prejoined {
 	e := r.next
 	r.next = nil
+	if r.unused != nil {
+		r.unused.Stop()
+	}
 	return e
 }
 
@@ -93,8 +117,7 @@ func (c *Cell) StandingBy() int64 {
 func (c *Cell) dismiss() error {
 	r := &c.readiness
 	r.mu.Lock()
-	e := r.next
-	r.next = nil
+	e := r.taken()
 	r.mu.Unlock()
 	if e == nil {
 		return nil

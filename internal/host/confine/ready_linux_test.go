@@ -192,3 +192,18 @@ func TestBlank(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestNobodyStandsByForEver(t *testing.T) {
+	was := tired
+	tired = 50 * time.Millisecond
+	t.Cleanup(func() { tired = was })
+	cell := readyCell(t, Config{})
+	await(t, "who stands by to go", func() bool {
+		cell.readiness.mu.Lock()
+		defer cell.readiness.mu.Unlock()
+		return cell.readiness.next == nil
+	})
+	if out, code := sh(t, cell, "echo late"); out != "late" || code != 0 {
+		t.Errorf("%q, %d", out, code)
+	}
+}

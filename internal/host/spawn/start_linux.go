@@ -67,7 +67,7 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 	if pid < 0 {
 		return Started{}, os.NewSyscallError("clone3", syscall.Errno(-pid))
 	}
-	started := Started{script: s, pid: int(pid), pidfd: int(c.pidfd)}
+	started := Started{script: s, pid: int(pid), pidfd: Aside(int(c.pidfd))}
 	started.process = sync.OnceValue(func() *Process { return &Process{pid: started.pid, pidfd: pidfdFile(started.pidfd)} })
 	return started, nil
 }
