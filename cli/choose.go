@@ -65,7 +65,8 @@ func (d *drivers) named(name string) (sandbox.Driver, error) {
 	return nil, unknownName("--driver", name, names)
 }
 
-// create makes a sandbox with the first driver that this host lets.
+// create makes a sandbox with the first driver that this host lets. What the best one
+// can never do is its answer; a lesser one that never can is passed over.
 func create(ctx context.Context, list iter.Seq[sandbox.Driver], spec sandbox.Spec) (sandbox.Driver, sandbox.Instance, error) {
 	var refusals []error
 	var names []string
@@ -74,7 +75,7 @@ func create(ctx context.Context, list iter.Seq[sandbox.Driver], spec sandbox.Spe
 		if err == nil {
 			return d, instance, nil
 		}
-		if sandbox.ClassOf(err) != sandbox.Unavailable {
+		if class := sandbox.ClassOf(err); class != sandbox.Unavailable && (class != sandbox.Unsupported || len(refusals) == 0) {
 			return nil, nil, err
 		}
 		refusals, names = append(refusals, err), append(names, d.Info().Name)

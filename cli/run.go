@@ -24,6 +24,7 @@ const (
 // runFlags are the flags of run, as typed.
 type runFlags struct {
 	isolation, driver, image, memory, disk, net string
+	diskReadRate, diskWriteRate                 string
 	workdir, user, template, code               string
 	cpus                                        float64
 	pids                                        int64
@@ -93,6 +94,8 @@ func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers *drivers) {
 	flags.Float64Var(&f.cpus, "cpus", 0, "CPU limit, such as 1.5")
 	flags.Int64Var(&f.pids, "pids", 0, "limit on processes")
 	flags.StringVar(&f.disk, "disk", "", "limit on what is written, such as 1G")
+	flags.StringVar(&f.diskReadRate, "disk-read-rate", "", "limit on bytes read from each disk in a second, such as 50M")
+	flags.StringVar(&f.diskWriteRate, "disk-write-rate", "", "limit on bytes written to each disk in a second, such as 50M")
 	flags.BoolVar(&f.onDisk, "on-disk", false, "keep what is written on disk instead of in memory (bounded without --disk only for root)")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set K=V for the command; repeatable")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show SRC:DST[:ro|rw] of the host inside, read-only unless rw; repeatable")
@@ -121,7 +124,8 @@ func (f *runFlags) spec() (spec sandbox.Spec, err error) {
 	for _, size := range []struct {
 		flag, text string
 		to         *int64
-	}{{"--memory", f.memory, &spec.Limits.MemoryBytes}, {"--disk", f.disk, &spec.Limits.DiskBytes}} {
+	}{{"--memory", f.memory, &spec.Limits.MemoryBytes}, {"--disk", f.disk, &spec.Limits.DiskBytes},
+		{"--disk-read-rate", f.diskReadRate, &spec.Limits.DiskReadRate}, {"--disk-write-rate", f.diskWriteRate, &spec.Limits.DiskWriteRate}} {
 		if size.text == "" {
 			continue
 		}

@@ -55,6 +55,10 @@ type Limits struct {
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	// DiskBacked keeps the writable layer on disk instead of in memory.
 	DiskBacked bool `json:"disk_backed,omitempty"`
+	// DiskReadRate and DiskWriteRate bound how many bytes a second the sandbox reads
+	// from and writes to each disk. What it finds or leaves in memory is not counted.
+	DiskReadRate  int64 `json:"disk_read_bytes_per_second,omitempty"`
+	DiskWriteRate int64 `json:"disk_write_bytes_per_second,omitempty"`
 }
 
 // NetworkMode is a kind of network policy.
@@ -94,6 +98,9 @@ const (
 	MinMemory = 1 << 20
 	// MinDisk is the least disk limit that any driver accepts.
 	MinDisk = 64 << 10
+	// MinDiskRate is the least rate that any driver accepts: with less, a program
+	// takes minutes to be loaded.
+	MinDiskRate = 64 << 10
 
 	maxID        = 64
 	maxAllow     = 256
@@ -183,6 +190,10 @@ func (l Limits) validate() error {
 		return Invalidf("limits.processes", "%d is not between 1 and %d", l.Processes, 4<<20)
 	case l.DiskBytes < 0 || l.DiskBytes > 0 && l.DiskBytes < MinDisk:
 		return Invalidf("limits.disk", "%d bytes is less than the least limit, %d", l.DiskBytes, MinDisk)
+	case l.DiskReadRate < 0 || l.DiskReadRate > 0 && l.DiskReadRate < MinDiskRate:
+		return Invalidf("limits.disk_read_rate", "%d bytes a second is less than the least limit, %d", l.DiskReadRate, MinDiskRate)
+	case l.DiskWriteRate < 0 || l.DiskWriteRate > 0 && l.DiskWriteRate < MinDiskRate:
+		return Invalidf("limits.disk_write_rate", "%d bytes a second is less than the least limit, %d", l.DiskWriteRate, MinDiskRate)
 	}
 	return nil
 }

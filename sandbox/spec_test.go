@@ -21,7 +21,7 @@ func fullSpec() Spec {
 	return Spec{
 		ID: "a-1", Image: HostImage, Isolation: HardwareBoundary,
 		Command:  CommandDefaults{Env: map[string]string{"PATH": "/bin", "EMPTY": ""}, WorkDir: "/srv", User: "agent"},
-		Limits:   Limits{MemoryBytes: MinMemory, CPUs: 1.5, Processes: 1, DiskBytes: MinDisk, DiskBacked: true},
+		Limits:   Limits{MemoryBytes: MinMemory, CPUs: 1.5, Processes: 1, DiskBytes: MinDisk, DiskBacked: true, DiskReadRate: MinDiskRate, DiskWriteRate: MinDiskRate},
 		Network:  Network{Mode: EgressNetwork, Allow: []string{"example.org", "192.0.2.0/24"}},
 		Mounts:   []Mount{{Source: "/src", Target: "/dst", Writable: true}},
 		Timeouts: Timeouts{Lifetime: time.Second},
@@ -146,6 +146,11 @@ var limitChanges = []change{
 	{"negative processes", func(s *Spec) { s.Limits.Processes = -1 }, "limits.processes"},
 	{"too little disk", func(s *Spec) { s.Limits.DiskBytes = MinDisk - 1 }, "limits.disk"},
 	{"negative disk", func(s *Spec) { s.Limits.DiskBytes = -1 }, "limits.disk"},
+	{"fastest reads", func(s *Spec) { s.Limits.DiskReadRate = math.MaxInt64 }, ""},
+	{"reads too slow", func(s *Spec) { s.Limits.DiskReadRate = MinDiskRate - 1 }, "limits.disk_read_rate"},
+	{"negative reads", func(s *Spec) { s.Limits.DiskReadRate = -1 }, "limits.disk_read_rate"},
+	{"writes too slow", func(s *Spec) { s.Limits.DiskWriteRate = MinDiskRate - 1 }, "limits.disk_write_rate"},
+	{"negative writes", func(s *Spec) { s.Limits.DiskWriteRate = -1 }, "limits.disk_write_rate"},
 }
 
 var networkChanges = []change{

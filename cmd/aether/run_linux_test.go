@@ -114,6 +114,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{[]string{"--memory", "lots", "--", "true"}, "--memory", 2},
 		{[]string{"--memory", "1K", "--", "true"}, "memory", 2},
 		{[]string{"--disk", "0", "--", "true"}, "--disk", 2},
+		{[]string{"--disk-read-rate", "fast", "--", "true"}, "--disk-read-rate", 2},
+		{[]string{"--disk-write-rate", "1K", "--", "true"}, "disk_write_rate", 2},
 		{[]string{"--cpus", "-1", "--", "true"}, "cpus", 2},
 		{[]string{"--pids", "-5", "--", "true"}, "processes", 2},
 		{[]string{"--env", "novalue", "--", "true"}, "--env", 2},

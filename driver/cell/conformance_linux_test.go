@@ -113,7 +113,7 @@ func TestConformanceNoticesWeakDrivers(t *testing.T) {
 	store := conformanceStore + "=" + filepath.Join(scratch, "images")
 	for name, subtests := range map[string][]string{
 		// Not limits/cpu: on a busy host nobody gets much.
-		"no limits":        {"limits/memory", "limits/processes", "limits/disk"},
+		"no limits":        {"limits/memory", "limits/processes", "limits/disk", "limits/disk read rate"},
 		"host network":     {"isolation/no network", "isolation/host's loopback"},
 		"writable mounts":  {"mounts/read-only", "mounts/file"},
 		"weaker boundary":  {"refusals/stronger boundary", "refusals/no such boundary"},

@@ -56,26 +56,33 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 			return err
 		}
 	}
-	limits := limitsOf(spec.Limits)
+	limits, rates := limitsOf(spec.Limits), ratesOf(spec.Limits)
 	if e.host.BoundsProcesses() {
 		limits.Pids = 0 // enforced with or without cgroups
 	}
 	switch {
 	case e.groups != nil:
-		return e.groups.hierarchy.Enforces(limits)
-	case limits == (cgroup.Limits{}):
+		return enforces(e.groups.hierarchy, limits, rates)
+	case limits == (cgroup.Limits{}) && rates == (cgroup.Rates{}):
 		return nil
 	}
 	// No groups could be made; what is said is why the one that was asked for is
 	// missing.
 	hierarchy, err := cgroup.Detect()
 	if err == nil {
-		err = hierarchy.Enforces(limits)
+		err = enforces(hierarchy, limits, rates)
 	}
 	if err == nil {
 		err = &sandbox.Error{Class: sandbox.Unavailable, Field: "limits", Err: e.unlimited}
 	}
 	return err
+}
+
+func enforces(h *cgroup.Hierarchy, l cgroup.Limits, r cgroup.Rates) error {
+	if err := h.Enforces(l); err != nil {
+		return err
+	}
+	return h.EnforcesRates(r)
 }
 
 // limitsOf is what the caller set; defaults are added where they can be held.
@@ -145,7 +152,7 @@ func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Conf
 	if i.cell, err = warm.Boot(config.Hostname, config.Processes); err != nil {
 		return joinRemoval(ctx, i.group, err)
 	}
-	if warm.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) {
+	if warm.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) && ratesOf(i.spec.Limits) == (cgroup.Rates{}) {
 		return nil
 	}
 	if err := i.limit(); err != nil {
@@ -160,6 +167,9 @@ func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Conf
 // enter.
 func (i *instance) limit() error {
 	if err := i.engine.limit(i.group, i.spec.Limits); err != nil || i.group == nil {
+		return err
+	}
+	if err := i.limitRates(); err != nil {
 		return err
 	}
 	return i.cell.Regroup(i.group.Way())

@@ -102,6 +102,8 @@ func (i *instance) childSpec(asked sandbox.Spec) (sandbox.Spec, error) {
 		{&child.Limits.MemoryBytes, &asked.Limits.MemoryBytes},
 		{&child.Limits.Processes, &asked.Limits.Processes},
 		{&child.Limits.DiskBytes, &asked.Limits.DiskBytes},
+		{&child.Limits.DiskReadRate, &asked.Limits.DiskReadRate},
+		{&child.Limits.DiskWriteRate, &asked.Limits.DiskWriteRate},
 	} {
 		if *limit.from > 0 {
 			*limit.to = *limit.from

@@ -106,7 +106,12 @@ func (i *instance) kill(paused bool) (err error) {
 		err = i.group.Thaw()
 	}
 	i.sample(i.engine.log)
-	return errors.Join(err, i.cell.Kill())
+	err = errors.Join(err, i.cell.Kill())
+	if i.group != nil {
+		// A process that waits for a slow disk would end when it is served.
+		err = errors.Join(err, i.group.LiftRates())
+	}
+	return err
 }
 
 // watch waits for the end, whatever brings it, and removes what is left. PID 1

@@ -31,7 +31,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		return report
 	}
 	report.Usable = true
-	report.Gaps = append(gaps, guestagent.LimitGaps(uncounted)...)
+	report.Gaps = append(append(gaps, guestagent.LimitGaps(uncounted)...), rateGaps()...)
 	return report
 }
 

@@ -66,6 +66,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	case memory > 0 && memory < e.system.MinMemory:
 		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that %s and the service inside the sandbox need", memory, e.system.MinMemory, name), "")
 	}
+	if err := guestagent.RefusesRates(name, spec.Limits); err != nil {
+		return err
+	}
 	return e.groups.accepts(spec.Limits)
 }
 

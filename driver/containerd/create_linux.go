@@ -39,7 +39,7 @@ func (o Options) accepts(spec sandbox.Spec) error {
 	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
 		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
 	}
-	return nil
+	return guestagent.RefusesRates(o.name(), spec.Limits)
 }
 
 // create acquires one thing after another; a failure gives all of them back.

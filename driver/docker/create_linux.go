@@ -45,7 +45,7 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 			return refuse(sandbox.Unavailable, l.field, "the daemon cannot hold it", cgroupRemedy)
 		}
 	}
-	return nil
+	return guestagent.RefusesRates(Name, spec.Limits)
 }
 
 // create acquires one thing after another; a failure gives all of them back.

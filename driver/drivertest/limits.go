@@ -15,7 +15,8 @@ import (
 )
 
 func (s *suite) limits() []test {
-	return []test{{"memory", s.memoryLimit}, {"processes", s.processLimit}, {"fork bomb", s.forkBomb}, {"cpu", s.cpuLimit}, {"disk", s.diskLimit}}
+	return []test{{"memory", s.memoryLimit}, {"processes", s.processLimit}, {"fork bomb", s.forkBomb}, {"cpu", s.cpuLimit}, {"disk", s.diskLimit},
+		{"disk read rate", s.readRate}, {"disk write rate", s.writeRate}}
 }
 
 // hungry takes memory until it is stopped.
@@ -134,6 +135,54 @@ func (s *suite) diskLimit(t *testing.T) {
 	wantClass(t, err, sandbox.Exhausted)
 	if got := b.sh(t, "ls /tmp | grep -c upload || true"); got != "0" {
 		t.Error("a part of the upload is left")
+	}
+}
+
+// rate is one at which rateBytes take seconds.
+const (
+	rate      = 1 << 20
+	rateBytes = 4 << 20
+	rateTime  = 3 * time.Second
+)
+
+// rated makes a sandbox that writes to disk, with a rate that it must be held to or
+// that must be refused by name.
+func (s *suite) rated(t *testing.T, limits sandbox.Limits, field string) *box {
+	t.Helper()
+	b, err := s.try(t, sandbox.Spec{Limits: limits})
+	if err == nil {
+		return b
+	}
+	class := sandbox.ClassOf(err)
+	if class != sandbox.Unsupported && class != sandbox.Unavailable {
+		t.Fatalf("create: %v", err)
+	}
+	limits.DiskBacked = false
+	if _, err := s.try(t, sandbox.Spec{Limits: limits}); err == nil || !namesField(err, field) {
+		t.Errorf("it is neither held nor refused as %s: %v", field, err)
+	}
+	t.Skipf("the driver refuses it: %v", err)
+	return nil
+}
+
+// readRate reads past all caches, so that only the disk can answer.
+func (s *suite) readRate(t *testing.T) {
+	b := s.rated(t, sandbox.Limits{DiskBacked: true, DiskReadRate: rate}, "limits.disk_read_rate")
+	b.sh(t, fmt.Sprintf("head -c %d /dev/zero > $HOME/file; sync", rateBytes))
+	began := time.Now()
+	b.sh(t, "dd if=$HOME/file of=/dev/null bs=128k iflag=direct 2>/dev/null")
+	if took := time.Since(began); took < rateTime {
+		t.Errorf("%d bytes at %d a second were read in %v", rateBytes, rate, took)
+	}
+}
+
+// writeRate writes as most programs do, and counts what has reached the disk.
+func (s *suite) writeRate(t *testing.T) {
+	b := s.rated(t, sandbox.Limits{DiskBacked: true, DiskWriteRate: rate}, "limits.disk_write_rate")
+	began := time.Now()
+	b.sh(t, fmt.Sprintf("head -c %d /dev/zero > $HOME/file; sync", rateBytes))
+	if took := time.Since(began); took < rateTime {
+		t.Errorf("%d bytes at %d a second were written in %v", rateBytes, rate, took)
 	}
 }
 

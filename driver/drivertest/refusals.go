@@ -32,6 +32,8 @@ var refused = []refusal{
 	{"no such boundary", sandbox.Spec{Isolation: 9}, sandbox.Invalid, "isolation"},
 	{"too little memory", sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 1}}, sandbox.Invalid, "limits.memory"},
 	{"negative disk", sandbox.Spec{Limits: sandbox.Limits{DiskBytes: -1}}, sandbox.Invalid, "limits.disk"},
+	{"negative read rate", sandbox.Spec{Limits: sandbox.Limits{DiskReadRate: -1}}, sandbox.Invalid, "limits.disk_read_rate"},
+	{"negative write rate", sandbox.Spec{Limits: sandbox.Limits{DiskWriteRate: -1}}, sandbox.Invalid, "limits.disk_write_rate"},
 	{"cpus that are no number", sandbox.Spec{Limits: sandbox.Limits{CPUs: math.NaN()}}, sandbox.Invalid, "limits.cpus"},
 	{"bad variable", sandbox.Spec{Command: sandbox.CommandDefaults{Env: map[string]string{"A=B": ""}}}, sandbox.Invalid, "env"},
 	{"relative directory", sandbox.Spec{Command: sandbox.CommandDefaults{WorkDir: "tmp"}}, sandbox.Invalid, "command.workdir"},

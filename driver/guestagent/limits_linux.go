@@ -21,6 +21,22 @@ const (
 // ProcessesRefused is what it costs most drivers that processes cannot be counted.
 const ProcessesRefused = "limits on processes are refused, and none is set by default"
 
+// RefusesRates refuses rates of disks, which the driver of a system cannot hold.
+// Errors: Unsupported, with the field.
+func RefusesRates(system string, l sandbox.Limits) error {
+	for _, rate := range []struct {
+		field string
+		asked int64
+	}{{"limits.disk_read_rate", l.DiskReadRate}, {"limits.disk_write_rate", l.DiskWriteRate}} {
+		if rate.asked > 0 {
+			return &sandbox.Error{Class: sandbox.Unsupported, Field: rate.field,
+				Reason: "the driver " + system + " does not bound how fast disks are read and written",
+				Remedy: "leave it unset, or use the driver cell"}
+		}
+	}
+	return nil
+}
+
 // LimitGaps says which limits this user cannot have on this host. What it costs that
 // processes cannot be counted is the driver's to say.
 func LimitGaps(uncounted string) []sandbox.Gap {

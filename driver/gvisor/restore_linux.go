@@ -83,6 +83,9 @@ func checkFiles(dir string, sizes []int64) error {
 // fit gives the Spec of a sandbox that goes on from a snapshot: what gVisor's
 // kernel holds is as it was.
 func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
+	if err := guestagent.RefusesRates(Name, asked.Limits); err != nil {
+		return asked, err
+	}
 	spec := asked
 	spec.Image, spec.Mounts, spec.Command, spec.Network = m.Image, m.Mounts, sandbox.CommandDefaults{}, m.Network
 	spec.Limits = m.Limits

@@ -122,12 +122,13 @@ func TestBoxMountsAreThereAgain(t *testing.T) {
 func TestBoxRestoreRefuses(t *testing.T) {
 	driver, _, dir := kept(t, sandbox.Spec{})
 	for field, spec := range map[string]sandbox.Spec{
-		"image":         {Image: "/elsewhere"},
-		"mounts":        {Mounts: []sandbox.Mount{{Source: "/usr", Target: "/mnt"}}},
-		"limits.disk":   {Limits: sandbox.Limits{DiskBytes: 1 << 20}},
-		"limits.memory": {Limits: sandbox.Limits{MemoryBytes: 1 << 30}},
-		"network.mode":  {Network: sandbox.Network{Mode: sandbox.HostNetwork}},
-		"id":            {ID: "../bad"},
+		"image":                 {Image: "/elsewhere"},
+		"mounts":                {Mounts: []sandbox.Mount{{Source: "/usr", Target: "/mnt"}}},
+		"limits.disk":           {Limits: sandbox.Limits{DiskBytes: 1 << 20}},
+		"limits.disk_read_rate": {Limits: sandbox.Limits{DiskReadRate: 1 << 20}},
+		"limits.memory":         {Limits: sandbox.Limits{MemoryBytes: 1 << 30}},
+		"network.mode":          {Network: sandbox.Network{Mode: sandbox.HostNetwork}},
+		"id":                    {ID: "../bad"},
 	} {
 		_, err := driver.Restore(t.Context(), dir, spec)
 		var e *sandbox.Error

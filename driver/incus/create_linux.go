@@ -43,10 +43,12 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
 	case l.DiskBytes > 0 && !e.host.pool.bounds():
 		return refuse(sandbox.Unavailable, "limits.disk", "the storage pool "+e.host.pool.Name+" ("+e.host.pool.Driver+") cannot bound what is written", diskRemedy)
-	default:
-		// The daemon passes over limits for which its host has no controller.
-		return e.groups.Enforces(cgroup.Limits{Memory: l.MemoryBytes, CPUs: l.CPUs, Pids: l.Processes})
 	}
+	if err := guestagent.RefusesRates(Name, spec.Limits); err != nil {
+		return err
+	}
+	// The daemon passes over limits for which its host has no controller.
+	return e.groups.Enforces(cgroup.Limits{Memory: spec.Limits.MemoryBytes, CPUs: spec.Limits.CPUs, Pids: spec.Limits.Processes})
 }
 
 // create acquires one thing after another; a failure gives all of them back.

@@ -77,6 +77,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	case spec.Limits.MemoryBytes > mostMemory || spec.Limits.CPUs > float64(e.system.MaxCPUs):
 		return unsupported("limits", fmt.Sprintf("a machine has at most %d bytes of memory and %d processors", int64(mostMemory), e.system.MaxCPUs), "ask for less")
 	}
+	if err := guestagent.RefusesRates(e.system.Name, spec.Limits); err != nil {
+		return err
+	}
 	return e.holds(spec.Limits)
 }
 

@@ -86,12 +86,13 @@ func TestProbeOfTheHost(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	e := &engine{system: testSystem, unlimited: errors.New("no groups")}
 	for field, change := range map[string]func(*sandbox.Spec){
-		"limits.memory":      func(s *sandbox.Spec) { s.Limits.MemoryBytes = leastMemory - 1 },
-		"limits":             func(s *sandbox.Spec) { s.Limits.CPUs = 33 },
-		"limits.disk_backed": func(s *sandbox.Spec) { s.Limits.DiskBacked = true },
-		"limits.cpus":        func(s *sandbox.Spec) { s.Limits.CPUs = 0.5 },
-		"network.mode":       func(s *sandbox.Spec) { s.Network.Mode = sandbox.HostNetwork },
-		"mounts":             func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/a", Target: "/b"}} },
+		"limits.memory":          func(s *sandbox.Spec) { s.Limits.MemoryBytes = leastMemory - 1 },
+		"limits":                 func(s *sandbox.Spec) { s.Limits.CPUs = 33 },
+		"limits.disk_backed":     func(s *sandbox.Spec) { s.Limits.DiskBacked = true },
+		"limits.disk_write_rate": func(s *sandbox.Spec) { s.Limits.DiskWriteRate = 1 << 20 },
+		"limits.cpus":            func(s *sandbox.Spec) { s.Limits.CPUs = 0.5 },
+		"network.mode":           func(s *sandbox.Spec) { s.Network.Mode = sandbox.HostNetwork },
+		"mounts":                 func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/a", Target: "/b"}} },
 	} {
 		var spec sandbox.Spec
 		change(&spec)

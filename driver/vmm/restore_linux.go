@@ -64,6 +64,9 @@ func (e *engine) fit(m manifest, asked sandbox.Limits) (sandbox.Limits, error) {
 		return asked, &sandbox.Error{Class: sandbox.Unavailable, Field: "snapshot",
 			Reason: "it was made " + how[m.Hardware.Emulated] + ", and machines run " + how[e.emulated] + " here"}
 	}
+	if err := guestagent.RefusesRates(e.system.Name, asked); err != nil {
+		return asked, err
+	}
 	limits := m.Limits
 	if asked.CPUs > 0 {
 		limits.CPUs = asked.CPUs

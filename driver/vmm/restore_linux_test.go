@@ -24,6 +24,8 @@ func TestFit(t *testing.T) {
 		{sandbox.Limits{MemoryBytes: 256 << 20}, "limits.memory", 0},
 		{sandbox.Limits{Processes: 11}, "limits.processes", 0},
 		{sandbox.Limits{DiskBytes: 1 << 20}, "limits.disk", 0},
+		{sandbox.Limits{DiskReadRate: 1 << 20}, "limits.disk_read_rate", 0},
+		{sandbox.Limits{DiskWriteRate: 1 << 20}, "limits.disk_write_rate", 0},
 		{sandbox.Limits{CPUs: 3}, "limits.cpus", 0},
 	} {
 		got, err := e.fit(has, c.asked)

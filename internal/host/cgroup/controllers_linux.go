@@ -9,7 +9,7 @@ import (
 )
 
 // giveControllers enables the controllers of a version 2 tree for the groups
-// below the new parent.
+// below the new parent, but for IO, of which few groups have need: see giveIO.
 func giveControllers(t tree, name string) error {
 	base := node{unix.AT_FDCWD, t.base}
 	if t.crowded {
@@ -17,11 +17,28 @@ func giveControllers(t tree, name string) error {
 			return err
 		}
 	}
-	line := switches('+', t.holds)
+	return give(base, base.child(name), t.holds&^IO)
+}
+
+// give enables controllers in a group and in the one below it.
+func give(base, below node, set Controller) error {
+	line := switches('+', set)
 	if err := base.write("cgroup.subtree_control", line); err != nil {
 		return err
 	}
-	return base.child(name).write("cgroup.subtree_control", line)
+	return below.write("cgroup.subtree_control", line)
+}
+
+// giveIO enables IO in the tree of version 2 that holds it, if one does, for all
+// groups of the program.
+func (o *Owner) giveIO() error {
+	for _, t := range o.host.trees {
+		if t.unified && t.holds&IO != 0 {
+			base := node{unix.AT_FDCWD, t.base}
+			return give(base, base.child(o.name), IO)
+		}
+	}
+	return nil
 }
 
 // switches is the line that turns controllers on (+) or off (-) for children.

@@ -18,7 +18,7 @@ import (
 const (
 	remedyRoot     = "run as root"
 	remedyDelegate = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes aether ..."
-	remedyUser     = "systemctl edit user@.service, and add [Service] Delegate=cpu memory pids"
+	remedyUser     = "systemctl edit user@.service, and add [Service] Delegate=cpu io memory pids"
 	remedyReadOnly = "mount it writable; in a container, as its runtime allows"
 	remedyCrowded  = "start it alone in a group: systemd-run --scope -p Delegate=yes aether ..., with --user as an ordinary user"
 )
@@ -139,7 +139,11 @@ func (h *Hierarchy) makeRoom(t tree, point string) tree {
 		place, crowded = wide, false
 	}
 	t = tree{base: place, unified: true, holds: controllersOf(place), crowded: crowded}
-	h.refuse(limiting&^t.holds, "the controller is not delegated to "+place, remedyUser)
+	remedy := remedyUser
+	if os.Geteuid() == 0 {
+		remedy = remedyCrowded
+	}
+	h.refuse(limiting&^t.holds, "the controller is not delegated to "+place, remedy)
 	return t
 }
 
@@ -166,7 +170,7 @@ func roomy(own, point string) (place string, crowded, ok bool) {
 // lacking. systemd hands a controller down only as far as a unit asks for it, and
 // on a fresh host none asks for a share of the processors.
 func wider(place, point string) (string, bool) {
-	if controllersOf(place) == limiting {
+	if controllersOf(place)&usual == usual {
 		return "", false
 	}
 	for dir := place; dir != point && len(dir) > 1; {
@@ -174,7 +178,7 @@ func wider(place, point string) (string, bool) {
 		if delegated(dir) != nil {
 			return "", false
 		}
-		if empty, _ := occupants(dir); (empty || isRoot(dir)) && controllersOf(dir) == limiting {
+		if empty, _ := occupants(dir); (empty || isRoot(dir)) && controllersOf(dir)&usual == usual {
 			return dir, true
 		}
 	}

@@ -21,6 +21,7 @@ type Group struct {
 
 	mu      sync.Mutex
 	applied Limits
+	rated   bool // there are rates to lift
 	attach  *Attach
 	gone    bool
 	before  figures // what was counted for others
@@ -79,9 +80,9 @@ func (g *Group) with(c Controller) (node, bool) {
 }
 
 // Kill ends every process in the group and in its Subs with SIGKILL. They are
-// gone a little later; Remove waits for that.
+// gone a little later; Remove waits for that. The group has no rates any more.
 func (g *Group) Kill(ctx context.Context) error {
-	return g.wrap("kill", absent(g.controlNode().kill(ctx)))
+	return errors.Join(g.LiftRates(), g.wrap("kill", absent(g.controlNode().kill(ctx))))
 }
 
 // KillsAtOnce says whether the kernel kills the whole group in one step.
@@ -103,7 +104,7 @@ func (g *Group) Remove(ctx context.Context) error {
 	if g.gone {
 		return nil
 	}
-	if err := errors.Join(g.closeAttach(), removeAll(ctx, g.nodes)); err != nil {
+	if err := errors.Join(g.closeAttach(), g.liftRates(), removeAll(ctx, g.nodes)); err != nil {
 		return g.wrap("remove", err)
 	}
 	g.gone = true

@@ -14,17 +14,25 @@ const (
 	Memory Controller = 1 << iota
 	Pids
 	CPU
+	IO      // how fast disks are read and written
 	account // processor time, where only version 1 counts it
 	freezer // killing without a race, where only version 1 offers it
 )
 
-// limiting are the controllers that hold Limits.
-const limiting = Memory | Pids | CPU
+const (
+	// usual are the controllers that hold Limits. Where groups are made depends on
+	// which of them are to be had.
+	usual = Memory | Pids | CPU
+	// limiting are those and the one that holds Rates.
+	limiting = usual | IO
+)
 
 var controllerNames = []struct {
-	bit  Controller
-	name string // as the kernel spells it
-}{{Memory, "memory"}, {Pids, "pids"}, {CPU, "cpu"}, {account, "cpuacct"}, {freezer, "freezer"}}
+	bit    Controller
+	name   string // as the kernel spells it
+	legacy string // as it does for version 1
+}{{Memory, "memory", "memory"}, {Pids, "pids", "pids"}, {CPU, "cpu", "cpu"}, {IO, "io", "blkio"},
+	{account, "cpuacct", "cpuacct"}, {freezer, "freezer", "freezer"}}
 
 func (c Controller) String() string {
 	var names []string
@@ -36,11 +44,11 @@ func (c Controller) String() string {
 	return strings.Join(names, ", ")
 }
 
-// first is the kernel's name of one controller of the set.
+// first is the name of one controller of the set in version 1.
 func (c Controller) first() string {
 	for _, known := range controllerNames {
 		if c&known.bit != 0 {
-			return known.name
+			return known.legacy
 		}
 	}
 	return ""
@@ -50,7 +58,7 @@ func parseControllers(names []string) Controller {
 	var set Controller
 	for _, name := range names {
 		for _, known := range controllerNames {
-			if name == known.name {
+			if name == known.name || name == known.legacy {
 				set |= known.bit
 			}
 		}
@@ -111,7 +119,7 @@ func (h *Hierarchy) Enforces(l Limits) error {
 	return nil
 }
 
-var fields = map[Controller]string{Memory: "limits.memory", Pids: "limits.processes", CPU: "limits.cpus"}
+var fields = map[Controller]string{Memory: "limits.memory", Pids: "limits.processes", CPU: "limits.cpus", IO: readField}
 
 // Missing is nil if the one controller c is usable, otherwise why it is not.
 func (h *Hierarchy) Missing(c Controller) error {

@@ -80,8 +80,14 @@ func recorded(lock *os.File) ([]node, error) {
 }
 
 // endAll kills in every tree before it removes any: each may be the only one
-// that holds some process of a program that was killed half way.
+// that holds some process of a program that was killed half way. Before that it
+// lifts rates: who waits for a slow disk can neither be frozen nor end.
 func endAll(ctx context.Context, groups []node) error {
+	for _, n := range groups {
+		if err := n.liftAll(); err != nil {
+			return fmt.Errorf("lift the rates of %s: %w", n.name, err)
+		}
+	}
 	for _, n := range groups {
 		if err := n.kill(ctx); err != nil {
 			return fmt.Errorf("kill %s: %w", n.name, err)

@@ -19,7 +19,7 @@ func (g *Group) Set(l Limits) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.growFor(l); err != nil {
+	if err := g.growFor(l.needs()); err != nil {
 		return err
 	}
 	if l.Memory != g.applied.Memory {
@@ -43,11 +43,11 @@ func (g *Group) Set(l Limits) error {
 	return nil
 }
 
-// growFor makes the directories that the limits need and the group lacks. What
+// growFor makes the directories that controllers need and the group lacks. What
 // is in the group stays out of them; what enters later is in.
-func (g *Group) growFor(l Limits) error {
+func (g *Group) growFor(needed Controller) error {
 	for i, t := range g.owner.host.trees {
-		if t.holds&l.needs() == 0 || g.nodes[i].name != "" {
+		if t.holds&needed == 0 || g.nodes[i].name != "" {
 			continue
 		}
 		if err := errors.Join(g.grow(i), g.closeAttach()); err != nil {

@@ -107,6 +107,11 @@ func (s script) root(c *Cell, mounts []openMount) {
 }
 
 func overlayOptions(tree Tree, up string) string {
+	return lowerLayers(tree) + ",upperdir=" + up + "/u,workdir=" + up + "/w,userxattr"
+}
+
+// lowerLayers is the option that names the layers of an image, the highest first.
+func lowerLayers(tree Tree) string {
 	lower := ""
 	for i := len(tree.Layers) - 1; i >= 0; i-- {
 		if lower != "" {
@@ -114,5 +119,5 @@ func overlayOptions(tree Tree, up string) string {
 		}
 		lower += stageLayer + strconv.Itoa(i)
 	}
-	return "lowerdir=" + lower + ",upperdir=" + up + "/u,workdir=" + up + "/w,userxattr"
+	return "lowerdir=" + lower
 }

@@ -106,5 +106,8 @@ func (s script) attachViews(list []view) {
 // leases, watches and hints are kept with: nobody else who has the same directory
 // sees or is held up by those of the cell. An overlay has two layers at least.
 func (s script) view(dir, target string) {
-	s.mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "lowerdir="+dir+":"+stageNone+",userxattr")
+	s.mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, lower(dir)+",userxattr")
 }
+
+// lower is the option that names the layers of a view.
+func lower(dir string) string { return "lowerdir=" + dir + ":" + stageNone }

@@ -37,6 +37,28 @@ func surveyGroups(context.Context) Facility {
 	return f
 }
 
+// surveyRates says whether sandboxes can be held to rates of disks.
+func surveyRates(context.Context) Facility {
+	f := Facility{Name: "disk rates", Cost: "a sandbox that is given such a limit is refused",
+		Detail: "reads and writes of ext4, by the io controller"}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return Judge(f, err)
+	}
+	var reads, writes *sandbox.Error
+	errors.As(h.EnforcesRates(cgroup.Rates{Read: sandbox.MinDiskRate}), &reads)
+	errors.As(h.EnforcesRates(cgroup.Rates{Write: sandbox.MinDiskRate}), &writes)
+	switch {
+	case reads != nil:
+		f.State, f.Detail, f.Remedy = Missing, reads.Reason, reads.Remedy
+	case writes != nil:
+		f.State, f.Detail, f.Remedy = Limited, "reads of ext4, and no writes: "+writes.Reason, writes.Remedy
+	default:
+		return Judge(f, nil)
+	}
+	return f
+}
+
 func surveyGroupKill(ctx context.Context) Facility {
 	f := Facility{Name: "cgroup.kill", Detail: "a process is born into its group, and the group is killed at once",
 		Cost: "groups are entered by a slower way, and killed process by process", Remedy: "mount cgroup2, on Linux 5.14 or newer"}

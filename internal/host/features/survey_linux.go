@@ -9,7 +9,7 @@ import (
 // engine first, what only strengthens it later.
 var checks = []func(context.Context) Facility{
 	surveyRelease, surveyClone, surveyUserns, surveyNamespaces, surveyMounts, surveyOverlay, surveyMemoryFiles, surveySeccomp,
-	surveyGroups, surveyGroupKill, surveyLandlock, surveyOpenat2, surveyPidfd, surveyIDMap, surveyKVM,
+	surveyGroups, surveyRates, surveyGroupKill, surveyLandlock, surveyOpenat2, surveyPidfd, surveyIDMap, surveyKVM,
 }
 
 // Survey tries everything that Aether can use on this host. It leaves nothing
