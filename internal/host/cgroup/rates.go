@@ -29,7 +29,7 @@ func (r Rates) field() string {
 	return writeField
 }
 
-const remedyUnified = "boot with version 2 of control groups alone (systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=all)"
+const remedyUnified = "boot with version 2 of control groups alone: systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=all"
 
 // EnforcesRates is nil if the rates that are set can be held here, on disks that
 // attribute what is done to them. Errors: Invalid; Unavailable, with the field.
@@ -47,7 +47,7 @@ func (h *Hierarchy) EnforcesRates(r Rates) error {
 	// Only version 2 knows whose it was, and only by whose memory it is in.
 	if !h.holdsTogether(IO | Memory) {
 		return &sandbox.Error{Class: sandbox.Unavailable, Op: "cgroup", Field: writeField, Remedy: remedyUnified,
-			Reason: "of what is written, the kernel attributes to a group only what one of version 2, with the memory and io controllers, holds"}
+			Reason: "most writes reach a disk later, and whose they were is known only in groups of version 2 with the memory and io controllers"}
 	}
 	return nil
 }
