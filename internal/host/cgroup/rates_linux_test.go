@@ -203,17 +203,17 @@ func killedGroupDoesNotWait(t *testing.T, o *Owner) {
 			t.Errorf("%s: the process was not killed", what)
 		}
 	}
-	g, cmd := waiting(t, o)
+	g, cmd := slowReader(t, o)
 	wantEnd("group", cmd, func() error { return errors.Join(g.Kill(t.Context()), g.Remove(t.Context())) })
-	_, cmd = waiting(t, o)
+	_, cmd = slowReader(t, o)
 	wantEnd("program", cmd, func() error { // as Reap does
 		groups, err := recorded(o.lock)
 		return errors.Join(err, endAll(t.Context(), groups))
 	})
 }
 
-// waiting is a group with a process that waits for its disk, for minutes.
-func waiting(t *testing.T, o *Owner) (*Group, *exec.Cmd) {
+// slowReader is a group with a process that waits for its disk, for minutes.
+func slowReader(t *testing.T, o *Owner) (*Group, *exec.Cmd) {
 	t.Helper()
 	needRates(t, o.host, Rates{Read: sandbox.MinDiskRate})
 	disk, dir := rateDisk(t, 32<<20)
@@ -227,6 +227,21 @@ func waiting(t *testing.T, o *Owner) (*Group, *exec.Cmd) {
 	check(t, err)
 	time.Sleep(100 * time.Millisecond) // it says so before it asks
 	return g, cmd
+}
+
+// TestReusedGroupHasNoRates: those of its last owner, who may have ended by itself,
+// are not the next one's.
+func TestReusedGroupHasNoRates(t *testing.T) {
+	g, dir := unifiedGroup(t, map[string]string{"cgroup.events": "populated 0\n", "cgroup.freeze": "",
+		"io.max": "8:16 rbps=1048576 wbps=max riops=max wiops=max\n"})
+	g.rated = true
+	next, err := g.renewed(t.Context())
+	if err != nil || next == nil || next.rated {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "io.max")); err != nil || !strings.HasPrefix(string(got), "8:16 rbps=max wbps=max") {
+		t.Errorf("the rates are %q, %v", got, err)
+	}
 }
 
 func TestUnifiedRates(t *testing.T) {

@@ -66,7 +66,7 @@ func (g *Group) renewed(ctx context.Context) (*Group, error) {
 		return nil, nil
 	}
 	next := &Group{owner: g.owner, name: g.name, nodes: g.nodes, applied: g.applied}
-	if err := errors.Join(g.nodes[at].empty(ctx), next.Set(Limits{}), g.closeAttach()); err != nil {
+	if err := errors.Join(g.liftRates(), g.nodes[at].empty(ctx), next.Set(Limits{}), g.closeAttach()); err != nil {
 		return nil, err
 	}
 	g.gone = true
