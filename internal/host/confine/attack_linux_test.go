@@ -64,7 +64,7 @@ var roles = map[string]func(facts) error{
 	"neighbour": neighbour, "resident": resident, "spy": spy, "stopper": stopper, "daemons": daemons, "linger": linger,
 	"hog": hog, "fill": fill, "inodes": inodes, "descriptors": descriptors, "terminals": terminals, "watchers": watchers,
 	"threads": threads, "keeper": keeper, "abi": foreignABI, "signaller": signaller, "watcher": watcher,
-	"prober": prober, "hold": hold, "exhaust": exhaust, "victim": victim, "registrar": registrar,
+	"prober": prober, "hold": hold, "exhaust": exhaust, "victim": victim,
 }
 
 // errHeld is for walls that answer with nothing rather than with an errno.

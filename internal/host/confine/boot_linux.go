@@ -182,7 +182,7 @@ func (c *Cell) Wait() (spawn.Status, error) {
 // free gives the cell's ids back. Nothing of it may be left.
 func (c *Cell) free() (err error) {
 	if !c.identity.Single {
-		c.freed.Do(func() { err = c.host.ranges.release(c.identity) })
+		c.freed.Do(func() { err = c.host.releaseIDs(c.identity) })
 	}
 	return err
 }

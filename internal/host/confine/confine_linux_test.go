@@ -38,7 +38,7 @@ func plantTree(layer string) (Tree, error) {
 			return Tree{}, err
 		}
 	}
-	return Tree{Layers: []string{layer}, Binds: []Bind{{"/usr", "/usr"}}}, nil
+	return Tree{Layers: []string{layer}, Binds: []Bind{{Source: "/usr", Target: "/usr"}}}, nil
 }
 
 func openHost(t testing.TB) *Host {

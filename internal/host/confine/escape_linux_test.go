@@ -160,11 +160,11 @@ func (s *scene) startCanary(t *testing.T) {
 	t.Helper()
 	s.canary = exec.Command("/bin/sleep", "7200")
 	if !s.host.Identity.Single { // the user that the next cell has outside
-		ids, err := s.host.ranges.claim()
+		ids, err := s.host.claimIDs()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.host.ranges.release(ids); err != nil {
+		if err := s.host.releaseIDs(ids); err != nil {
 			t.Fatal(err)
 		}
 		id := uint32(ids.base + UserID)

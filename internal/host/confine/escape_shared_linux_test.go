@@ -92,7 +92,7 @@ func (s *scene) plantShared(t *testing.T, c channel) planted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree.Binds = append(tree.Binds, Bind{dir, sharedDir})
+	tree.Binds = append(tree.Binds, Bind{Source: dir, Target: sharedDir})
 	p := planted{scene: s, dir: dir}
 	if p.base, err = s.host.Prepare(tree); err != nil {
 		t.Fatal(err)

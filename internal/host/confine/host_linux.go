@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 
 	"aether/internal/host/features"
+	"aether/internal/host/idrange"
 	"aether/internal/host/spawn"
+	"aether/internal/host/views"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -26,10 +28,11 @@ type Host struct {
 	landlock int
 	null     *os.File
 	pause    *os.File
-	self     *os.File        // this program, for its children to see whether it lives
-	uts      *os.File        // the namespace of this program's host name; nil with a single id
-	ranges   *ranges         // of ids; nil with a single id
-	without  map[string]bool // parts of scripts to leave out, for tests
+	self     *os.File          // this program, for its children to see whether it lives
+	uts      *os.File          // the namespace of this program's host name; nil with a single id
+	ranges   *idrange.Registry // of ids; nil with a single id
+	without  map[string]bool   // parts of scripts to leave out, for tests
+	shared   sharedIDs
 
 	threads []*spawner
 	next    atomic.Uint32
@@ -76,7 +79,7 @@ func Open(opts Options) (h *Host, err error) {
 		if h.uts, err = os.Open("/proc/self/ns/uts"); err != nil {
 			return nil, fmt.Errorf("confine: %w", err)
 		}
-		if h.ranges, err = openRanges(h, opts.Dir); err != nil {
+		if h.ranges, err = idrange.Open(opts.Dir); err != nil {
 			return nil, fmt.Errorf("confine: %w", err)
 		}
 	}
@@ -123,7 +126,7 @@ func (h *Host) Close() {
 		}
 	}
 	if h.ranges != nil {
-		h.ranges.registry.Close()
+		h.ranges.Close()
 	}
 }
 
@@ -213,7 +216,7 @@ type Base struct {
 
 // Prepare makes a tree ready.
 func (h *Host) Prepare(tree Tree) (_ *Base, err error) {
-	if tree.views, err = viewsOf(tree.Binds, h.Identity.Single); err != nil {
+	if tree.views, err = views.Of(tree.Binds, h.Identity.Single); err != nil {
 		return nil, fmt.Errorf("confine: prepare the image: %w", err)
 	}
 	b := &Base{host: h, tree: tree}

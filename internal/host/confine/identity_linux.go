@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 
+	"aether/internal/host/idrange"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// idCount is how many ids a cell has when root runs it.
-	idCount = 1 << 16
-
 	// UserID is the id of the ordinary user inside a cell, and the only id there
 	// when an ordinary user runs cells.
 	UserID = 1000
@@ -33,7 +32,40 @@ type Identity struct {
 
 func currentIdentity() Identity {
 	uid, gid := os.Geteuid(), os.Getegid()
-	return Identity{Single: uid != 0 || !capable(unix.CAP_SYS_ADMIN) || !capable(unix.CAP_SETUID), uid: uid, gid: gid}
+	return Identity{Single: uid != 0 || !idrange.Capable(unix.CAP_SYS_ADMIN) || !idrange.Capable(unix.CAP_SETUID), uid: uid, gid: gid}
+}
+
+// owner is the user in whose name the user namespace of the cell with these ids is made.
+func (id Identity) owner() int { return id.idRange().Owner() }
+
+func (id Identity) idRange() idrange.Range { return idrange.Range(id.base / idrange.Count) }
+
+// claimIDs gives ids that no living cell has, or those of all cells if they are to share
+// them. releaseIDs must follow.
+func (h *Host) claimIDs() (Identity, error) {
+	claim := func() (Identity, error) {
+		r, err := h.ranges.Claim()
+		return Identity{base: r.First()}, err
+	}
+	if !h.without[partRange] {
+		return claim()
+	}
+	h.shared.once.Do(func() { h.shared.id, h.shared.err = claim() })
+	return h.shared.id, h.shared.err
+}
+
+// sharedIDs are those of all cells, for tests of what is then shared.
+type sharedIDs struct {
+	once sync.Once
+	id   Identity
+	err  error
+}
+
+func (h *Host) releaseIDs(id Identity) error {
+	if h.without[partRange] {
+		return nil
+	}
+	return h.ranges.Release(id.idRange())
 }
 
 // isRoot says that processes of cells have the host's user 0, which is what a root
@@ -43,8 +75,8 @@ func (id Identity) isRoot() bool { return id.Single && id.uid == 0 }
 // ToHost gives the host's ids for ids of a cell.
 func (id Identity) ToHost(uid, gid uint32) (int, int, error) {
 	if !id.Single {
-		if uid >= idCount || gid >= idCount {
-			return 0, 0, sandbox.Invalidf("user", "the ids %d:%d are not below %d", uid, gid, idCount)
+		if uid >= idrange.Count || gid >= idrange.Count {
+			return 0, 0, sandbox.Invalidf("user", "the ids %d:%d are not below %d", uid, gid, idrange.Count)
 		}
 		return id.base + int(uid), id.base + int(gid), nil
 	}
@@ -66,19 +98,10 @@ func (id Identity) fromHost(n uint32, own int) uint32 {
 	switch {
 	case id.Single && int(n) == own:
 		return UserID
-	case !id.Single && int(n) >= id.base && int(n) < id.base+idCount:
+	case !id.Single && int(n) >= id.base && int(n) < id.base+idrange.Count:
 		return n - uint32(id.base)
 	}
 	return nobodyID
-}
-
-func capable(c uint) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return false
-	}
-	return data[c/32].Effective&(1<<(c%32)) != 0
 }
 
 // mapLine is the content of a uid_map or gid_map.
@@ -86,7 +109,7 @@ func (id Identity) mapLine(own int) string {
 	if id.Single {
 		return fmt.Sprintf("%d %d 1\n", UserID, own)
 	}
-	return fmt.Sprintf("0 %d %d\n", id.base, idCount)
+	return fmt.Sprintf("0 %d %d\n", id.base, idrange.Count)
 }
 
 // writeMaps gives a child in a new user namespace its ids. proc is where this

@@ -3,8 +3,8 @@ package confine
 import (
 	"errors"
 	"os"
-	"slices"
 
+	"aether/internal/host/idrange"
 	"aether/internal/host/spawn"
 
 	"golang.org/x/sys/unix"
@@ -17,22 +17,13 @@ type spawner struct {
 	named bool // it can act in the name of another and keep its rights
 }
 
-// secbitNoSetuidFixup has a change of user leave the thread's capabilities as they are.
-const secbitNoSetuidFixup = 1 << 2
-
-// overCells are the capabilities by which root does what it does with cells that are
-// not in its name. Who makes a user namespace has all of them there, but no other.
-var overCells = []uint{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
-	unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SYS_PTRACE, unix.CAP_SYS_ADMIN}
-
 // prepare makes the thread ready to stand on stages and, for root, to act in the name
 // of cells. A root who lacks what that takes goes without.
 func (t *spawner) prepare(root bool) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
-	t.named = root && !slices.ContainsFunc(overCells, func(c uint) bool { return !capable(c) }) &&
-		unix.Prctl(unix.PR_SET_SECUREBITS, secbitNoSetuidFixup, 0, 0, 0) == nil
+	t.named = root && idrange.KeepRights()
 	return nil
 }
 
@@ -55,19 +46,7 @@ func (t *spawner) inNameOf(id int, fn func() error) error {
 	if !t.named {
 		return fn()
 	}
-	if err := effective(id); err != nil {
-		return err
-	}
-	return errors.Join(fn(), effective(0))
-}
-
-// effective changes the id of this thread alone.
-func effective(id int) error {
-	const same = ^uintptr(0)
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(id), same); errno != 0 {
-		return os.NewSyscallError("setresuid", errno)
-	}
-	return nil
+	return idrange.InNameOf(id, fn)
 }
 
 // clone starts PID 1 by one of the threads, and gives with it the cell's own view of

@@ -3,6 +3,8 @@ package confine
 import (
 	"strconv"
 
+	"aether/internal/host/views"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -13,11 +15,11 @@ type Tree struct {
 	// Binds are directories of the host shown read-only over the layers.
 	Binds []Bind
 
-	views []view // of the binds
+	views []views.View // of the binds
 }
 
 // Bind shows a directory of the host inside.
-type Bind struct{ Source, Target string }
+type Bind = views.Bind
 
 // Places on a stage. Everything there is an ancestor of nothing: a cell sees
 // only what is mounted below /m.

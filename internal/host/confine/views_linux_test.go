@@ -4,25 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
-
-func TestMountsBelow(t *testing.T) {
-	const text = `21 1 8:1 / / rw - ext4 /dev/vda rw
-22 21 8:2 / /usr/local/share rw - ext4 /dev/vdb rw
-23 21 8:2 / /usr/local rw - ext4 /dev/vdb rw
-24 21 8:2 / /usr/local rw - ext4 /dev/vdb rw
-25 21 8:2 / /usrx rw - ext4 /dev/vdb rw
-26 21 8:2 / /usr rw - ext4 /dev/vdb rw
-27 21 8:3 / /usr/a\040b\134c rw - ext4 /dev/vdb rw
-`
-	if got, want := mountsBelow(text, "/usr"), []string{`/usr/a b\c`, "/usr/local", "/usr/local/share"}; !slices.Equal(got, want) {
-		t.Errorf("%q, not %q", got, want)
-	}
-}
 
 // TestMountsInTheImage: what is mounted below a directory that is shown is shown
 // too, and can be changed as little.
@@ -41,7 +26,7 @@ func TestMountsInTheImage(t *testing.T) {
 		}
 		t.Cleanup(func() { unix.Unmount(m[1], unix.MNT_DETACH) })
 	}
-	tree.Binds = append(tree.Binds, Bind{dir, "/shown"})
+	tree.Binds = append(tree.Binds, Bind{Source: dir, Target: "/shown"})
 	base, err := openHost(t).Prepare(tree)
 	if err != nil {
 		t.Fatal(err)

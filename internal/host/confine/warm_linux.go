@@ -44,7 +44,7 @@ func (b *Base) NewWarmCell(config Config) (*WarmCell, error) {
 func (b *Base) newCell(config Config) (c *Cell, err error) {
 	c = &Cell{host: b.host, base: b, config: config, namespace: joined(config), identity: b.host.Identity}
 	if !c.identity.Single {
-		c.identity, err = b.host.ranges.claim()
+		c.identity, err = b.host.claimIDs()
 	}
 	return c, err
 }
