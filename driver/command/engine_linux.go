@@ -73,7 +73,7 @@ func (e *engine) start(opts Options) (err error) {
 			return err
 		}
 	}
-	if e.host, err = launch.Open(); err != nil {
+	if e.host, err = launch.Open(opts.RunDir); err != nil {
 		return explain(err)
 	}
 	if e.groups, err = openGroups(context.Background(), opts.RunDir); err != nil {

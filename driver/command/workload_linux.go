@@ -12,7 +12,6 @@ import (
 	"aether/internal/host/cgroup"
 	"aether/internal/host/inroot"
 	"aether/internal/host/launch"
-	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
 
@@ -24,7 +23,7 @@ type workload struct {
 	engine  *engine
 	limits  sandbox.Limits
 	group   *cgroup.Group // nil where there are none
-	monitor *spawn.Process
+	monitor *launch.Process
 	root    *inroot.Root
 	pipes   *guestagent.Pipes
 }

@@ -17,9 +17,16 @@
 // # Identities
 //
 // A program with a Tree runs in a user namespace of its own, as its root. Started
-// by root, ids 0 to 65535 there are high ids of the host that own nothing, and
-// files of the image are shown with their own ids by id-mapped mounts. Started by
-// an ordinary user, there is one id, the caller's (Single).
+// by root, ids 0 to 65535 there are high ids of the host that own nothing and that no
+// other living sandbox has (internal/host/idrange), and files of the image are shown with
+// their own ids by id-mapped mounts. Started by an ordinary user, there is one id, the
+// caller's (Single).
+//
+// # Neighbours
+//
+// What sandboxes see of the host's directories they see through overlays of their own
+// (internal/host/views), and started by root they have device nodes of their own, in the
+// place of the host's where programs look for them: locks and watches are kept with inodes.
 //
 // # Limits
 //

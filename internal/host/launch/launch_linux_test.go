@@ -17,7 +17,7 @@ import (
 
 func open(t *testing.T) *Host {
 	t.Helper()
-	h, err := Open()
+	h, err := Open(t.TempDir())
 	if err != nil {
 		t.Skipf("this host allows no user namespaces: %v", err)
 	}
@@ -91,7 +91,7 @@ func TestTree(t *testing.T) {
 	bound, shared := layer(t, map[string]string{"f": "bound"}), layer(t, map[string]string{"file": "shared"})
 	tree := &Tree{
 		Layers:     []string{layer(t, map[string]string{"a": "low", "b": "low", "usr/x": ""}), layer(t, map[string]string{"b": "high"})},
-		Binds:      []Bind{{bound, "/usr"}},
+		Binds:      []Bind{{Source: bound, Target: "/usr"}},
 		UpperBytes: 1 << 20,
 		Mounts:     []sandbox.Mount{{Source: shared, Target: "/new/deep/place"}, {Source: filepath.Join(shared, "file"), Target: "/one"}},
 		Shown:      []string{"/bin/sh"},
@@ -153,6 +153,37 @@ func TestOwnersAreTheImages(t *testing.T) {
 	}
 }
 
+// TestProgramsHaveIdsOfTheirOwn: no two that live have the same, and those of the dead are
+// used again.
+func TestProgramsHaveIdsOfTheirOwn(t *testing.T) {
+	h := open(t)
+	if h.Single {
+		t.Skip("an ordinary user has one id")
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		p, err := h.Start(Program{Path: "/bin/sleep", Args: []string{"sleep", "60"}, Group: cgroup.Attach{Into: -1},
+			Tree: &Tree{Layers: []string{layer(t, nil)}, UpperBytes: 1 << 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", p.Pid()))
+		if err != nil || seen[string(text)] {
+			t.Errorf("%q is another's, too: %v", text, err)
+		}
+		seen[string(text)] = true
+		defer func() {
+			if _, err := p.Wait(); err != nil {
+				t.Error(err)
+			}
+			if all, free := h.ranges.Held(); all != 3 || free == 0 {
+				t.Errorf("%d ranges are held, %d of them free", all, free)
+			}
+		}()
+		defer p.Signal(syscall.SIGKILL)
+	}
+}
+
 // TestTargetsStayInside: links of an image do not lead mounts to the host.
 func TestTargetsStayInside(t *testing.T) {
 	h := open(t)
@@ -177,7 +208,7 @@ func TestBadTrees(t *testing.T) {
 	for name, tree := range map[string]*Tree{
 		"missing layer":  {Layers: []string{"/no/such"}, UpperBytes: 1 << 20},
 		"missing mount":  {Layers: []string{good}, UpperBytes: 1 << 20, Mounts: []sandbox.Mount{{Source: "/no/such", Target: "/x"}}},
-		"missing target": {Layers: []string{good}, UpperBytes: 1 << 20, Binds: []Bind{{good, "/not/there"}}},
+		"missing target": {Layers: []string{good}, UpperBytes: 1 << 20, Binds: []Bind{{Source: good, Target: "/not/there"}}},
 	} {
 		if _, _, err := run(t, h, tree, "true"); err == nil {
 			t.Errorf("%s: it ran", name)

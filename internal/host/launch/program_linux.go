@@ -35,8 +35,24 @@ const aboveFiles = 512
 
 // Start starts a program, which is killed when this one ends. It returns when the
 // program runs. Errors: spawn.Failure names the step that the kernel refused.
-func (h *Host) Start(p Program) (*spawn.Process, error) {
-	opened, err := h.open(p.Tree)
+func (h *Host) Start(p Program) (*Process, error) {
+	var id identity
+	var err error
+	if p.Tree != nil {
+		if id, err = h.claim(); err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+	}
+	process, err := h.startAs(p, id)
+	id.closeNamespace()
+	if err != nil {
+		return nil, errors.Join(err, h.release(id))
+	}
+	return &Process{Process: process, free: func() error { return h.release(id) }}, nil
+}
+
+func (h *Host) startAs(p Program, id identity) (*spawn.Process, error) {
+	opened, err := h.open(p.Tree, id)
 	defer opened.close()
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
@@ -45,7 +61,7 @@ func (h *Host) Start(p Program) (*spawn.Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
 	}
-	process, err := h.run(script{s}, p, opened)
+	process, err := h.run(script{s}, p, id, opened)
 	if err != nil {
 		return nil, fmt.Errorf("launch %s: %w", p.Args[0], err)
 	}
@@ -60,7 +76,7 @@ func (p Program) size() int {
 	return size
 }
 
-func (h *Host) run(s script, p Program, opened *openTree) (*spawn.Process, error) {
+func (h *Host) run(s script, p Program, id identity, opened *openTree) (*spawn.Process, error) {
 	var flags uint64
 	var mapped spawn.Word
 	s.Call(unix.SYS_UMASK, 0)
@@ -81,12 +97,12 @@ func (h *Host) run(s script, p Program, opened *openTree) (*spawn.Process, error
 	if err := s.Err(); err != nil {
 		return nil, errors.Join(err, s.Free())
 	}
-	started, err := h.start(s.Script, flags, p.Group.Into)
+	started, err := h.start(s.Script, id, flags, p.Group.Into)
 	if err != nil {
 		return nil, errors.Join(err, s.Free())
 	}
 	if p.Tree != nil {
-		if err := h.writeMaps(started.Pid()); err != nil {
+		if err := h.writeMaps(started.Pid(), id); err != nil {
 			return nil, errors.Join(err, h.abandon(started))
 		}
 		mapped.Set()

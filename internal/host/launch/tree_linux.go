@@ -3,13 +3,13 @@ package launch
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"aether/internal/host/spawn"
+	"aether/internal/host/views"
 	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +34,7 @@ type Tree struct {
 }
 
 // Bind shows a directory of the host inside.
-type Bind struct{ Source, Target string }
+type Bind = views.Bind
 
 // Places on a stage.
 const (
@@ -45,6 +45,8 @@ const (
 	bindPlace   = "b"
 	shownPlace  = "x"
 	asidePlace  = "a"
+	devicePlace = "d"
+	nonePlace   = "n" // an empty directory, the lowest layer of views
 )
 
 // Root is where a program with a Tree finds the root file system.
@@ -61,12 +63,12 @@ func (h *Host) Shown(i int) string { return filepath.Join(h.dir, shownPlace+strc
 func (h *Host) Aside(i int) string { return filepath.Join(h.dir, asidePlace+strconv.Itoa(i)) }
 
 func (t *Tree) size() int {
-	size := 4 << 10
+	size := 8 << 10
 	for _, layer := range t.Layers {
 		size += 2*len(layer) + 256
 	}
 	for _, bind := range t.Binds {
-		size += 2*(len(bind.Source)+len(bind.Target)) + 256
+		size += 2*(len(bind.Source)+len(bind.Target)) + 512
 	}
 	for _, m := range t.Mounts {
 		size += len(m.Source) + 256 + len(m.Target)*(strings.Count(m.Target, "/")+2)
@@ -82,106 +84,6 @@ const (
 	readOnly = quiet | unix.MOUNT_ATTR_RDONLY
 	here     = ^uintptr(99) // AT_FDCWD
 )
-
-// part is one path of the host that a tree shows.
-type part struct {
-	source     string
-	attributes uint64
-	mapped     bool // must be shown with the ids inside, or not at all
-	directory  bool
-	own        int     // the detached mount, if it was opened here, or -1
-	inside     uintptr // its number in the child
-}
-
-// openTree is a tree whose parts are ready to be attached.
-type openTree struct{ layers, binds, mounts, shown []part }
-
-func (t *openTree) all() []*part {
-	var list []*part
-	for _, group := range [][]part{t.layers, t.binds, t.mounts, t.shown} {
-		for i := range group {
-			list = append(list, &group[i])
-		}
-	}
-	return list
-}
-
-func (t *openTree) close() {
-	for _, p := range t.all() {
-		if p.own >= 0 {
-			unix.Close(p.own)
-		}
-	}
-}
-
-// open makes detached mounts of the parts. Only root may, and only root needs it:
-// the child of an ordinary user has the rights in its own namespaces.
-func (h *Host) open(tree *Tree) (*openTree, error) {
-	t := &openTree{}
-	if tree == nil {
-		return t, nil
-	}
-	for _, layer := range tree.Layers {
-		t.layers = append(t.layers, part{source: layer, attributes: readOnly, own: -1})
-	}
-	for _, bind := range tree.Binds {
-		t.binds = append(t.binds, part{source: bind.Source, attributes: readOnly, own: -1})
-	}
-	for _, file := range tree.Shown {
-		t.shown = append(t.shown, part{source: file, attributes: readOnly, own: -1})
-	}
-	for _, m := range tree.Mounts {
-		p, err := mountPart(m)
-		if err != nil {
-			return t, err
-		}
-		t.mounts = append(t.mounts, p)
-	}
-	if h.Single {
-		return t, nil
-	}
-	for _, p := range t.all() {
-		if err := p.detach(h.userns); err != nil {
-			return t, err
-		}
-	}
-	return t, nil
-}
-
-func mountPart(m sandbox.Mount) (part, error) {
-	info, err := os.Stat(m.Source)
-	if err != nil {
-		return part{}, sandbox.Invalidf("mounts", "%v", err)
-	}
-	p := part{source: m.Source, attributes: readOnly, directory: info.IsDir(), own: -1}
-	if m.Writable {
-		p.attributes, p.mapped = quiet, true
-	}
-	return p, nil
-}
-
-// detach clones a mount and gives it the view of ids inside. A file system that
-// cannot be id-mapped is shown as it is, if only for reading.
-func (p *part) detach(userns *os.File) (err error) {
-	p.own, err = unix.OpenTree(unix.AT_FDCWD, p.source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-	if err != nil {
-		p.own = -1
-		return fmt.Errorf("open %s: %w", p.source, err)
-	}
-	p.inside = uintptr(p.own)
-	attr := unix.MountAttr{Attr_set: p.attributes, Propagation: unix.MS_PRIVATE}
-	if err := unix.MountSetattr(p.own, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return fmt.Errorf("show %s: %w", p.source, err)
-	}
-	mapping := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(userns.Fd())}
-	err = unix.MountSetattr(p.own, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &mapping)
-	if err != nil && p.mapped {
-		return &sandbox.Error{Class: sandbox.Unavailable, Field: "mounts",
-			Reason: fmt.Sprintf("the file system of %s cannot be shown writable with the sandbox's ids", p.source),
-			Remedy: "mount it read-only, or use a directory on ext4, xfs, btrfs or tmpfs", Err: err}
-	}
-	return nil
-}
 
 // script adds the calls of this package to spawn.Script.
 type script struct{ *spawn.Script }
@@ -207,13 +109,15 @@ func (s script) tree(dir string, tree *Tree, opened *openTree) {
 	s.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755")
 	s.chdir(dir)
 	s.mkdir(rootPlace)
+	s.mkdir(nonePlace)
+	s.ownDevices(opened.devices)
 	s.upper(tree.UpperBytes)
 	for i := range opened.layers {
 		s.attach(&opened.layers[i], layerPlace+strconv.Itoa(i), true)
 	}
 	s.mount("overlay", rootPlace, "overlay", unix.MS_NOSUID|unix.MS_NODEV, overlayOptions(len(opened.layers)))
-	for i := range opened.binds {
-		s.move(&opened.binds[i], rootPlace+path.Clean("/"+tree.Binds[i].Target))
+	for i, v := range opened.views {
+		s.view(&opened.binds[i], v, bindPlace+strconv.Itoa(i))
 	}
 	for i := range opened.shown {
 		s.attach(&opened.shown[i], shownPlace+strconv.Itoa(i), false)
@@ -225,6 +129,18 @@ func (s script) tree(dir string, tree *Tree, opened *openTree) {
 	for i := range opened.mounts {
 		s.attach(&opened.mounts[i], asidePlace+strconv.Itoa(i), opened.mounts[i].directory)
 	}
+}
+
+// view shows what is a directory through an overlay of the sandbox's own, of which
+// nothing can be changed. An overlay has two layers at least.
+func (s script) view(p *part, v views.View, place string) {
+	target := rootPlace + path.Clean("/"+v.Target)
+	if v.File || v.Itself {
+		s.move(p, target)
+		return
+	}
+	s.attach(p, place, true)
+	s.mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "lowerdir="+place+":"+nonePlace+",userxattr")
 }
 
 func (s script) upper(size int64) {
@@ -280,7 +196,7 @@ const childFd = 300
 // openPart appends the opening of a part by the child itself, which must be done
 // before anything covers it.
 func (s script) openPart(p *part, as uintptr) {
-	open := s.Call(unix.SYS_OPEN_TREE, here, s.String(p.source), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	open := s.Call(unix.SYS_OPEN_TREE, here, s.String(p.source), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|p.recursive())
 	open.Into(s.Call(unix.SYS_DUP3, 0, as, unix.O_CLOEXEC), 0)
 	s.setattr(as, p.attributes)
 	p.inside = as
