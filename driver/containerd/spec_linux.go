@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -75,7 +76,7 @@ func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]specs.Mount, erro
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=64m"}},
 	}
 	for _, b := range root.Binds {
-		list = append(list, bind(b.Source, b.Target, false))
+		list = append(list, e.view(b.Source, b.Target))
 	}
 	for _, m := range spec.Mounts {
 		if _, err := os.Stat(m.Source); err != nil {
@@ -84,6 +85,17 @@ func (e *engine) mounts(spec sandbox.Spec, root image.Root) ([]specs.Mount, erro
 		list = append(list, bind(m.Source, m.Target, m.Writable))
 	}
 	return append(list, bind(e.guest, guestPath, false)), nil
+}
+
+// view shows a directory of the host through an overlay of the sandbox's own, so that
+// its locks and watches are nobody else's. Below it is the bare layer's empty directory,
+// since an overlay has two layers at least. A kernel of its own sees to that itself.
+func (e *engine) view(source, target string) specs.Mount {
+	if e.opts.boundary() > sandbox.ProcessBoundary {
+		return bind(source, target, false)
+	}
+	lower := "lowerdir=" + escape(source) + ":" + escape(filepath.Join(string(e.Bare), "proc"))
+	return specs.Mount{Destination: target, Type: "overlay", Source: "overlay", Options: []string{"ro", "nosuid", "nodev", lower}}
 }
 
 // bind shows a path of the host. Read-only is the mount itself alone, so others

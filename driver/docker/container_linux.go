@@ -1,8 +1,14 @@
 package docker
 
 import (
+	"encoding/json"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"aether/driver/command"
 	"aether/driver/guestagent"
@@ -27,6 +33,10 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 	if err != nil {
 		return configuration{}, err
 	}
+	filter, err := e.filter()
+	if err != nil {
+		return configuration{}, err
+	}
 	no := false
 	what := configuration{
 		Image: ref, Hostname: spec.ID[:min(len(spec.ID), maxHostname)], User: "0:0", WorkingDir: "/",
@@ -39,7 +49,7 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 		HostConfig: hostConfig{
 			Runtime: runtime, Mounts: mounts, Init: &no,
 			NetworkMode: networks[spec.Network.Mode], IpcMode: "private", CgroupnsMode: "private",
-			CapDrop: []string{"ALL"}, CapAdd: command.Capabilities, SecurityOpt: []string{"no-new-privileges"},
+			CapDrop: []string{"ALL"}, CapAdd: command.Capabilities, SecurityOpt: append(filter, "no-new-privileges"),
 			// What the service says is for us alone, and there is much of it.
 			LogConfig:  logConfig{Type: "none"},
 			ShmSize:    sharedSize(spec.Limits),
@@ -48,6 +58,20 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 	}
 	e.limit(&what.HostConfig, spec.Limits)
 	return what, nil
+}
+
+// filter has the daemon use the system call filter of all sandboxes on the host's kernel
+// in the place of its own, if it can use any.
+func (e *engine) filter() ([]string, error) {
+	if !slices.ContainsFunc(e.daemon.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }) {
+		return nil, nil
+	}
+	profile, noSuchCall := command.OCIFilter(), uint(syscall.ENOSYS)
+	// Older daemons give no other answer than EPERM to what is not listed, after which
+	// libraries would not use clone in the place of this one.
+	profile.Syscalls = append(profile.Syscalls, specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &noSuchCall})
+	text, err := json.Marshal(profile)
+	return []string{"seccomp=" + string(text)}, err
 }
 
 var networks = map[sandbox.NetworkMode]string{sandbox.NoNetwork: "none", sandbox.HostNetwork: "host"}

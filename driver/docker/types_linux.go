@@ -8,6 +8,7 @@ type info struct {
 	Runtimes                                          map[string]struct{}
 	MemTotal                                          int64
 	MemoryLimit, PidsLimit, CPUCfsPeriod, CPUCfsQuota bool
+	SecurityOptions                                   []string
 }
 
 // configuration is what a container is made of.

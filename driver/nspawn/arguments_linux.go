@@ -21,7 +21,7 @@ func arguments(s command.Stage, id string) []string {
 	args := []string{s.Program, "--quiet", "--register=no", "--keep-unit", "--private-network", "--directory=" + s.Root,
 		"--console=pipe", "--hostname=" + hostname(id), "--link-journal=no", "--resolv-conf=off", "--timezone=off",
 		"--no-new-privileges=yes", "--drop-capability=" + strings.Join(dropped, ","), "--capability=CAP_SYS_PTRACE",
-		"--system-call-filter=~" + strings.Join(command.Refused(), " "),
+		"--system-call-filter=~" + strings.Join(append(command.Refused(), "io_setup"), " "),
 		"--bind=" + s.Shared + ":/dev/shm", "--bind-ro=" + s.Guest + ":" + command.GuestPath, "--bind=" + filepath.Join(s.Dir, runDir) + ":/run", "--"}
 	return append(args, command.GuestArgs...)
 }
