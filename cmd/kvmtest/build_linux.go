@@ -22,6 +22,7 @@ const (
 	labDir      = "/lab"
 	testProgram = labDir + "/driver.test"
 	guestPath   = labDir + "/aether-guest"
+	neighbour   = labDir + "/neighbour"
 	kernelRoot  = labDir + "/kernel"
 	imageDir    = labDir + "/image"
 	configFile  = "/lab.json"
@@ -109,6 +110,7 @@ func (l *lab) compile(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"test", "-c", "-o", filepath.Join(l.root(), testProgram), "./driver/" + packages[l.driver]},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), guestPath), "./cmd/aether-guest"},
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), neighbour), "./driver/drivertest/neighbour"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.dir, "init"), "./cmd/kvmtest"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", args...)

@@ -27,7 +27,7 @@ func needBwrap(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	needBwrap(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead})
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Weaknesses: commandtest.Weaknesses()})
 }
 
 func TestAgainAsOrdinaryUser(t *testing.T) {

@@ -3,17 +3,20 @@ package cell_test
 import (
 	"testing"
 
+	"aether/driver/drivertest"
 	"aether/internal/unprivtest"
 )
 
 // TestAgainAsOrdinaryUser runs the other tests once more without the rights of
 // root.
-func TestAgainAsOrdinaryUser(t *testing.T) { unprivtest.AsOrdinaryUser(t, others()) }
+func TestAgainAsOrdinaryUser(t *testing.T) {
+	unprivtest.AsOrdinaryUser(t, others(), drivertest.Built(t))
+}
 
 // TestAgainAsRootWithoutRights runs them, in their short form, as the root of a
 // container, who has what an ordinary user has but for its id.
 func TestAgainAsRootWithoutRights(t *testing.T) {
-	unprivtest.AsRootWithoutRights(t, append(others(), "-test.short"))
+	unprivtest.AsRootWithoutRights(t, append(others(), "-test.short"), drivertest.Built(t))
 }
 
 func others() []string {

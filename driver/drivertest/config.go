@@ -26,6 +26,9 @@ type Config struct {
 	// Left, if set, lists what the driver's system holds on the host beyond what
 	// the suite can see (containers of a daemon, machines), for the test of leaks.
 	Left func() ([]string, error)
+	// Weaknesses are tests of the group neighbours that this driver's system cannot pass,
+	// by their names, and why. The suite wants each to be so; the driver's page says it.
+	Weaknesses map[string]string
 }
 
 // slow says that sandboxes are dear.

@@ -27,6 +27,7 @@
 // A verb that the driver does not implement (Pauser, Snapshotter, Restorer,
 // Forker, Closer, Reaper) has no subtest. A limit or mount that the driver
 // refuses on this host, as Unsupported or Unavailable, is skipped with the
-// driver's own words. Nothing else is left out: a slow driver has the same
+// driver's own words. What sandboxes of a system cannot be kept from doing to each other
+// is declared (Config.Weaknesses) and must then be so. Nothing else is left out: a slow driver has the same
 // subtests with fewer sandboxes and longer waits, by Config.Pace.
 package drivertest

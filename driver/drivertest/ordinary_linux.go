@@ -11,5 +11,6 @@ import (
 // form NAME=value are added to its environment.
 func AsOrdinaryUser(t *testing.T, run string, env ...string) {
 	t.Helper()
+	env = append(env, Built(t))
 	unprivtest.AsOrdinaryUser(t, []string{"-test.run=" + run}, env...)
 }

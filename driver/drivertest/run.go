@@ -20,6 +20,7 @@ func Run(t *testing.T, config Config) {
 	closeAfter(t, driver)
 	s := &suite{Config: config, driver: driver}
 	verbs := s.verbs(t)
+	t.Run("neighbours", s.neighbours)
 	for _, group := range []struct {
 		name  string
 		tests []test

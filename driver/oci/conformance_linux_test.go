@@ -59,7 +59,7 @@ func forEach(t *testing.T, test func(*testing.T)) {
 
 func TestConformance(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: 2})
+		drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead, Pace: 2, Weaknesses: commandtest.Weaknesses()})
 	})
 }
 

@@ -19,9 +19,16 @@ import (
 // the suite can show that it notices.
 const weakness = "EXAMPLE_WEAKNESS"
 
+// oneForAll has every sandbox be the same, which no line of the driver could.
+const oneForAll = "one for all"
+
 func newDriver(dir string) sandbox.Driver {
 	opts := command.Options{RunDir: dir, Images: commandtest.Images}
-	if left := os.Getenv(weakness); left != "" {
+	switch left := os.Getenv(weakness); left {
+	case "":
+	case oneForAll:
+		return drivertest.OneForAll(New(opts))
+	default:
 		return command.New(weakSystem(strings.Split(left, "|")), opts)
 	}
 	return New(opts)
@@ -67,7 +74,8 @@ func needTools(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	needTools(t)
-	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead})
+	drivertest.Run(t, drivertest.Config{New: newDriver, Overhead: guestagent.Overhead,
+		Weaknesses: drivertest.Weak("it has no system call filter", "asynchronous requests")})
 }
 
 // TestConformanceNotices: each line of the driver is there for a promise.
@@ -78,6 +86,8 @@ func TestConformanceNotices(t *testing.T) {
 		"ip link set lo up":       {"isolation/own loopback"},
 		"--no-new-privs":          {"isolation/no way to be more"},
 		"ln -s pts/ptmx dev/ptmx": {"terminals/size and input"},
+		"--ipc":                   {"neighbours/System V objects", "neighbours/message queues"},
+		oneForAll:                 {"neighbours/leases", "neighbours/keys", "neighbours/processes"},
 	} {
 		t.Run(out, func(t *testing.T) {
 			if _, err := exec.LookPath("python3"); err != nil && slices.Contains(fails, "isolation/own loopback") {

@@ -56,6 +56,16 @@ func AsOrdinaryUser(t *testing.T, pattern string) {
 	drivertest.AsOrdinaryUser(t, pattern, storeVariable+"=")
 }
 
+// Weaknesses are those of programs that an ordinary user runs: all of their sandboxes are
+// that user, who also cannot make devices for them. Root's have none.
+func Weaknesses() map[string]string {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	return drivertest.Weaker(drivertest.OneUser("all sandboxes of an ordinary user are that user"),
+		drivertest.Weak("only root can make devices: those of an ordinary user's sandboxes are the host's", "locks of devices"))
+}
+
 // OrdinaryUserIsTold wants a driver that only root has to say so. It is for
 // AsOrdinaryUser.
 func OrdinaryUserIsTold(t *testing.T, make Maker) {
