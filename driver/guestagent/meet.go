@@ -1,16 +1,14 @@
 package guestagent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
-	"net/http"
 
+	"aether/guest"
 	"aether/guest/channel"
 	"aether/sandbox"
 )
@@ -50,36 +48,11 @@ func Meet(ctx context.Context, stream io.ReadWriteCloser, s Settings) (*channel.
 	return dialer, nil
 }
 
-// maxAnswer bounds what is read of a failure, and maxHeader the headers of an answer.
-const maxAnswer, maxHeader = 4 << 10, 16 << 10
-
-// stay follows no redirection: a guest service has no reason to send its host anywhere.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
 // Apply tells a guest service its settings, over a connection of its own.
 func Apply(ctx context.Context, dial func(context.Context) (net.Conn, error), s Settings) error {
 	body, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
-	}, CheckRedirect: stay}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://guest/init", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("guest service: %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode == http.StatusNoContent {
-		return nil
-	}
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	return errors.Join(&sandbox.Error{Class: sandbox.Internal, Op: "guest service", Reason: fmt.Sprintf("init: %s: %s", res.Status, Printable(string(text)))}, err)
+	return guest.Post(ctx, dial, "/init", body)
 }

@@ -18,6 +18,7 @@ import (
 const (
 	headerTimeout  = 10 * time.Second
 	idleConnection = 2 * time.Minute
+	maxHeader      = 64 << 10 // all headers of a request
 )
 
 func newServer(handler http.Handler) *http.Server {

@@ -1,4 +1,4 @@
-package guestagent
+package guest_test
 
 import (
 	"bufio"
@@ -10,10 +10,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aether/guest"
 )
 
-// TestEndlessService has a guest service answer without an end.
-func TestEndlessService(t *testing.T) {
+// TestEndlessRefusal has a guest answer without an end.
+func TestEndlessRefusal(t *testing.T) {
 	for name, answer := range map[string][2]string{
 		"failure":   {"HTTP/1.1 500 No\r\n\r\n", "x"},
 		"header":    {"HTTP/1.1 204 OK\r\nX: ", "x"},
@@ -37,7 +39,7 @@ func TestEndlessService(t *testing.T) {
 			defer cancel()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := Apply(ctx, dial, Settings{})
+			err := guest.Post(ctx, dial, "/init", nil)
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; err == nil || ctx.Err() != nil || took > 16<<20 || len(err.Error()) > 8<<10 {
 				t.Errorf("%d MiB, %.300v", took>>20, err)
