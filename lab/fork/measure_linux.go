@@ -25,20 +25,10 @@ func Measure(ctx context.Context, driver sandbox.Driver, opts Options) (r Report
 		return r, err
 	}
 	opts = opts.withDefaults()
-	start := time.Now()
-	r = Report{Driver: driver.Info().Name, Rounds: opts.Rounds}
-	if r.LoadBefore, err = lab.Load(); err != nil {
-		return r, err
-	}
+	r.Driver, r.Rounds = driver.Info().Name, opts.Rounds
 	b := &bench{opts: opts, driver: driver, engine: engine.New(engine.Options{}), say: opts.Progress}
 	defer func() { err = errors.Join(err, b.close()) }()
-	for _, step := range []func(context.Context, *Report) error{b.measureFirst, b.measureClaim, b.measureCrowds} {
-		if err := step(ctx, &r); err != nil {
-			return r, err
-		}
-	}
-	r.TookSeconds = time.Since(start).Seconds()
-	if r.LoadAfter, err = lab.Load(); err != nil {
+	if err := r.Watch(func() error { return b.measure(ctx, &r) }); err != nil {
 		return r, err
 	}
 	r.Targets = judge(r)
@@ -60,6 +50,15 @@ func (b *bench) close() error {
 		errs = append(errs, b.undo[i]())
 	}
 	return errors.Join(append(errs, b.engine.Close(context.Background()))...)
+}
+
+func (b *bench) measure(ctx context.Context, r *Report) error {
+	for _, step := range []func(context.Context, *Report) error{b.measureFirst, b.measureClaim, b.measureCrowds} {
+		if err := step(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rounds is how often everybody takes turns.

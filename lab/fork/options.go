@@ -1,6 +1,8 @@
 package fork
 
 import (
+	"cmp"
+
 	"aether/lab"
 	"aether/sandbox"
 )
@@ -26,26 +28,11 @@ const (
 
 // Validate names the field that is out of range.
 func (o Options) Validate() error {
-	for _, field := range []struct {
-		name  string
-		value int
-	}{{"rounds", o.Rounds}, {"children", o.Children}} {
-		if field.value < 0 || field.value > maxCount {
-			return sandbox.Invalidf(field.name, "%d is not between 1 and %d", field.value, maxCount)
-		}
-	}
-	return nil
+	return cmp.Or(lab.InRange("rounds", o.Rounds, maxCount), lab.InRange("children", o.Children, maxCount))
 }
 
 func (o Options) withDefaults() Options {
-	if o.Rounds == 0 {
-		o.Rounds = DefaultRounds
-	}
-	if o.Children == 0 {
-		o.Children = DefaultChildren
-	}
-	if o.Progress == nil {
-		o.Progress = lab.NewProgress(nil)
-	}
+	o.Rounds, o.Children = cmp.Or(o.Rounds, DefaultRounds), cmp.Or(o.Children, DefaultChildren)
+	o.Progress = cmp.Or(o.Progress, lab.NewProgress(nil))
 	return o
 }

@@ -5,11 +5,7 @@ import "aether/lab"
 // Report is everything that a run found out. A value that was not measured is
 // absent, never zero.
 type Report struct {
-	Driver      string  `json:"driver"`
-	Rounds      int     `json:"rounds"`
-	TookSeconds float64 `json:"took_seconds"`
-	LoadBefore  float64 `json:"load_before"`
-	LoadAfter   float64 `json:"load_after"`
+	lab.Circumstances
 	// First are times to the first reply of an interpreter.
 	First []lab.Row `json:"first_reply"`
 	// Pause is how long forks stopped their sources.

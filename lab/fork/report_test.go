@@ -10,11 +10,11 @@ import (
 // good is a report that meets every target exactly.
 func good() Report {
 	return Report{
-		Driver: "cell",
-		First:  []lab.Row{{Name: rowFork, MedianUS: 2000, Parts: []lab.Part{{Name: "fork", Value: 1500, Unit: lab.MedianUS}}}, {Name: rowFresh, MedianUS: 100_000}},
-		Pause:  []lab.Row{{Name: rowFork, MedianUS: 1000}},
-		Claim:  []lab.Row{{Name: rowClaim, MedianUS: 150}},
-		Crowds: []Crowd{{Children: 1000, Seconds: 3, EachKiB: 1228.8, TotalMiB: 1228.8}},
+		Circumstances: lab.Circumstances{Driver: "cell"},
+		First:         []lab.Row{{Name: rowFork, MedianUS: 2000, Parts: []lab.Part{{Name: "fork", Value: 1500, Unit: lab.MedianUS}}}, {Name: rowFresh, MedianUS: 100_000}},
+		Pause:         []lab.Row{{Name: rowFork, MedianUS: 1000}},
+		Claim:         []lab.Row{{Name: rowClaim, MedianUS: 150}},
+		Crowds:        []Crowd{{Children: 1000, Seconds: 3, EachKiB: 1228.8, TotalMiB: 1228.8}},
 	}
 }
 

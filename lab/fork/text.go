@@ -3,16 +3,14 @@ package fork
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"aether/lab"
 )
 
 // Text draws the report for people.
 func (r Report) Text() string {
-	took := time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second)
 	sections := []string{
-		fmt.Sprintf("Forks by %s: %d interleaved rounds, %v in all, load %.2f before and %.2f after\n", r.Driver, r.Rounds, took, r.LoadBefore, r.LoadAfter),
+		fmt.Sprintf("Forks by %s: %d interleaved rounds, %s\n", r.Driver, r.Rounds, r.Course()),
 		"To the first reply of an interpreter, ms\n" + lab.Times(r.First),
 		"The source stands still, ms\n" + lab.Times(r.Pause),
 		"Claim of a child that is ready, to its first byte, ms\n" + lab.Times(r.Claim),

@@ -18,28 +18,24 @@ func Measure(ctx context.Context, driver sandbox.Driver, opts Options) (r Report
 		return r, err
 	}
 	opts = opts.withDefaults()
-	start := time.Now()
-	r = Report{Driver: driver.Info().Name, Rounds: opts.Rounds}
-	if r.LoadBefore, err = lab.Load(); err != nil {
-		return r, err
-	}
+	r.Driver, r.Rounds = driver.Info().Name, opts.Rounds
 	c := &crowd{opts: opts, driver: driver}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if err := c.open(ctx); err != nil {
-		return r, err
-	}
-	if err := c.up(ctx, &r); err != nil {
-		return r, err
-	}
-	if err := c.down(ctx, &r); err != nil {
-		return r, err
-	}
-	r.TookSeconds = time.Since(start).Seconds()
-	if r.LoadAfter, err = lab.Load(); err != nil {
+	if err := r.Watch(func() error { return c.measure(ctx, &r) }); err != nil {
 		return r, err
 	}
 	r.Targets = judge(r)
 	return r, nil
+}
+
+func (c *crowd) measure(ctx context.Context, r *Report) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	if err := c.up(ctx, r); err != nil {
+		return err
+	}
+	return c.down(ctx, r)
 }
 
 // up makes ever more sandboxes and measures at each level.

@@ -1,8 +1,9 @@
 package scale
 
 import (
+	"cmp"
+
 	"aether/lab"
-	"aether/sandbox"
 )
 
 // Options say how much is measured.
@@ -29,25 +30,12 @@ var steps = []int{10, 100, 1000, 4000, 10_000}
 
 // Validate names the field that is out of range.
 func (o Options) Validate() error {
-	if o.Rounds < 0 || o.Rounds > maxRounds {
-		return sandbox.Invalidf("rounds", "%d is not between 1 and %d", o.Rounds, maxRounds)
-	}
-	if o.Alive < 0 || o.Alive > maxAlive {
-		return sandbox.Invalidf("alive", "%d is not between 1 and %d", o.Alive, maxAlive)
-	}
-	return nil
+	return cmp.Or(lab.InRange("rounds", o.Rounds, maxRounds), lab.InRange("alive", o.Alive, maxAlive))
 }
 
 func (o Options) withDefaults() Options {
-	if o.Rounds == 0 {
-		o.Rounds = DefaultRounds
-	}
-	if o.Alive == 0 {
-		o.Alive = DefaultAlive
-	}
-	if o.Progress == nil {
-		o.Progress = lab.NewProgress(nil)
-	}
+	o.Rounds, o.Alive = cmp.Or(o.Rounds, DefaultRounds), cmp.Or(o.Alive, DefaultAlive)
+	o.Progress = cmp.Or(o.Progress, lab.NewProgress(nil))
 	return o
 }
 

@@ -4,12 +4,8 @@ import "aether/lab"
 
 // Report is everything that a run found out.
 type Report struct {
-	Driver      string  `json:"driver"`
-	Rounds      int     `json:"rounds"`
-	TookSeconds float64 `json:"took_seconds"`
-	LoadBefore  float64 `json:"load_before"`
-	LoadAfter   float64 `json:"load_after"`
-	Levels      []Level `json:"levels"`
+	lab.Circumstances
+	Levels []Level `json:"levels"`
 	// Ending is how long it took to end the sandboxes of the highest level.
 	Ending  *Ending       `json:"ending,omitempty"`
 	Targets []lab.Verdict `json:"targets"`

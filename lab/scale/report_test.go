@@ -12,7 +12,7 @@ import (
 func good() Report {
 	row := func(median, tail float64) lab.Row { return lab.Row{MedianUS: median, P99US: tail, Samples: 9} }
 	return Report{
-		Driver: "cell",
+		Circumstances: lab.Circumstances{Driver: "cell"},
 		Levels: []Level{
 			{Alive: 10, Life: row(1000, 3000), Fork: row(1000, 2000)},
 			{Alive: 100, Life: row(1000, 3000), Fork: row(1000, 2000)},

@@ -3,16 +3,14 @@ package scale
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"aether/lab"
 )
 
 // Text draws the report for people.
 func (r Report) Text() string {
-	took := time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second)
 	sections := []string{
-		fmt.Sprintf("Crowds of %s: %d rounds up and down, %v in all, load %.2f before and %.2f after\n", r.Driver, r.Rounds, took, r.LoadBefore, r.LoadAfter),
+		fmt.Sprintf("Crowds of %s: %d rounds up and down, %s\n", r.Driver, r.Rounds, r.Course()),
 		"With so many others alive, median (p99), ms\n" + r.times(),
 		r.plot(),
 		"Each of them holds\n" + r.holdings(),
