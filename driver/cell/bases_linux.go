@@ -39,10 +39,19 @@ type bases struct {
 // base is a prepared image, kept while cells are being booted from it.
 type base struct {
 	*confine.Base
-	warm  atomic.Pointer[warmCells] // nil if none are made ahead, or not yet
-	key   string
-	users int
-	used  uint64
+	warm   atomic.Pointer[warmCells] // nil if none are made ahead, or not yet
+	key    string
+	layers []fs.FileInfo // of the image, when it was prepared
+	users  int
+	used   uint64
+	stale  bool // it is let go when nobody uses it any more
+}
+
+// shows says whether the layers are those that it was prepared with. A layer that was
+// removed and unpacked again has the path of the old one, but warm cells hold the old
+// one, which is empty now. While they do, no other directory has its inode number.
+func (b *base) shows(layers []fs.FileInfo) bool {
+	return slices.EqualFunc(b.layers, layers, os.SameFile)
 }
 
 // let lets go of an image; nothing but descriptors is at stake.
@@ -89,16 +98,24 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 	for _, bind := range root.Binds {
 		tree.Binds = append(tree.Binds, confine.Bind(bind))
 	}
+	layers, err := lookAt(root.Layers)
+	if err != nil {
+		return nil, err
+	}
 	key := keyOf(tree)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entry, ok := b.ready[key]
+	if ok && !entry.shows(layers) {
+		b.drop(entry)
+		ok = false
+	}
 	if !ok {
 		prepared, err := b.prepare(tree)
 		if err != nil {
 			return nil, err
 		}
-		entry = &base{Base: prepared, key: key}
+		entry = &base{Base: prepared, key: key, layers: layers}
 		b.ready[key] = entry
 	} else if b.newWarm != nil && entry.warm.Load() == nil {
 		// Whoever makes a second cell of an image is likely to make a third.
@@ -111,10 +128,36 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 	return entry, nil
 }
 
+// lookAt finds out which directories stand at the paths of layers.
+func lookAt(layers []string) ([]fs.FileInfo, error) {
+	list := make([]fs.FileInfo, len(layers))
+	for i, layer := range layers {
+		info, err := os.Stat(layer)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &sandbox.Error{Class: sandbox.Internal, Reason: "a part of the image went away", Err: err}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cell: %w", err)
+		}
+		list[i] = info
+	}
+	return list, nil
+}
+
+// drop has an image be prepared anew for the next cell.
+func (b *bases) drop(entry *base) {
+	delete(b.ready, entry.key)
+	if entry.stale = true; entry.users == 0 {
+		b.let(entry)
+	}
+}
+
 func (b *bases) release(entry *base) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	entry.users--
+	if entry.users--; entry.stale && entry.users == 0 {
+		b.let(entry)
+	}
 	b.evict()
 }
 
