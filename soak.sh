@@ -7,10 +7,7 @@ cd "$(dirname "$0")"
 share=${SHARE:-1}
 export AETHER_TEST_SOAK=$share CGO_ENABLED=0
 
-# The long tests, by package. Those of forks know no share: they do a tenth where
-# tests are to be short.
-short=()
-if ((share > 1)); then short=(-short); fi
+# The long tests, by package.
 long() {
   local package=$1 names=$2
   # A name that is none would look as if it had passed.
@@ -18,7 +15,7 @@ long() {
     echo "soak.sh: not all of $names are in $package" >&2
     exit 1
   fi
-  go test -count=1 -timeout 4h "${short[@]}" -run "^($names)\$${3:-}" "$package"
+  go test -count=1 -timeout 4h -run "^($names)\$${3:-}" "$package"
 }
 long ./driver/cell 'TestThousandAtOnce|TestTenThousandInTurn|TestKilledAtAnyMoment|TestForkInTheMiddleOfAComputation|TestForksInTurn|TestForksAtOnce'
 long ./driver/bubblewrap TestConformance '/^killed$'
