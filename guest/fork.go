@@ -3,7 +3,6 @@
 package guest
 
 import (
-	"maps"
 	"os"
 )
 
@@ -34,7 +33,6 @@ func (s *Service) Streams() []Stream {
 // was forked from.
 func (s *Service) Inherit(from *Service) {
 	settings := from.current()
-	settings.env = maps.Clone(settings.env)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settings = settings

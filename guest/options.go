@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"maps"
 	"path"
 
 	"aether/sandbox"
@@ -18,7 +17,7 @@ type Options struct {
 	// WorkDir is where commands start that name no directory; empty means the
 	// user's home.
 	WorkDir string
-	// Env is given to every command.
+	// Env is given to every command. It is kept, and must not be changed any more.
 	Env map[string]string
 	// AccessToken, if set, must be shown by every caller.
 	AccessToken string
@@ -53,7 +52,7 @@ type settings struct {
 }
 
 func (o Options) settings() settings {
-	s := settings{user: o.DefaultUser, workDir: o.WorkDir, token: o.AccessToken, env: maps.Clone(o.Env)}
+	s := settings{user: o.DefaultUser, workDir: o.WorkDir, token: o.AccessToken, env: o.Env}
 	if s.user == "" {
 		s.user = "root"
 	}

@@ -28,8 +28,9 @@ type Service struct {
 	log     Logger
 	keep    int
 	limits  sandbox.Limits
-	handler http.Handler
-	server  *http.Server
+
+	serving sync.Once
+	server  *http.Server // made by wire, for many services are called without a connection
 
 	procs    table
 	watchers watchers
@@ -50,10 +51,6 @@ func New(backend Backend, opts Options) (*Service, error) {
 	if err := s.Configure(opts); err != nil {
 		return nil, err
 	}
-	s.procs.running = map[uint32]*process{}
-	s.watchers.all = map[string]*watch{}
-	s.handler = s.authorize(s.here(noZeroTimeout(http.HandlerFunc(overTheWire))))
-	s.server = s.newServer()
 	return s, nil
 }
 
@@ -73,20 +70,28 @@ func (s *Service) Configure(opts Options) error {
 	return nil
 }
 
+// wire is the server of those callers who have a connection.
+func (s *Service) wire() *http.Server {
+	s.serving.Do(func() { s.server = s.newServer() })
+	return s.server
+}
+
 func (s *Service) newServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{Handler: s.handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
+	return &http.Server{Handler: s.Handler(), Protocols: protocols, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection, ErrorLog: log.New(serverLog{s.log}, "", 0)}
 }
 
 // Handler serves the sandbox over a server of the caller's own.
-func (s *Service) Handler() http.Handler { return s.handler }
+func (s *Service) Handler() http.Handler {
+	return s.authorize(s.here(noZeroTimeout(http.HandlerFunc(overTheWire))))
+}
 
 // Serve serves the connections of a listener until Close or the listener's end.
 func (s *Service) Serve(l net.Listener) error {
-	if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.wire().Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -94,7 +99,7 @@ func (s *Service) Serve(l net.Listener) error {
 
 // ServeConn serves one connection and returns at once.
 func (s *Service) ServeConn(c net.Conn) error {
-	if err := s.server.Serve(&single{conn: c}); !errors.Is(err, errServed) {
+	if err := s.wire().Serve(&single{conn: c}); !errors.Is(err, errServed) {
 		return errors.Join(err, c.Close())
 	}
 	return nil
@@ -121,7 +126,7 @@ func (l *single) Addr() net.Addr { return &net.UnixAddr{Name: "guest", Net: "uni
 // Close ends every connection, watch and process. It is idempotent.
 func (s *Service) Close() error {
 	s.leave()
-	errs := []error{s.server.Close(), s.watchers.close()}
+	errs := []error{s.wire().Close(), s.watchers.close()}
 	for _, p := range s.procs.close() {
 		if err := p.Kill(); err != nil && classOf(err) != sandbox.NotFound {
 			errs = append(errs, err)

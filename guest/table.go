@@ -37,6 +37,9 @@ func (t *table) add(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = slices.DeleteFunc(t.ended, func(old *process) bool { return old.pid == p.pid || sameTag(old.tag, p.tag) })
+	if t.running == nil {
+		t.running = map[uint32]*process{}
+	}
 	t.running[p.pid] = p
 }
 

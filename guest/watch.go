@@ -170,6 +170,9 @@ func (ws *watchers) add(id string, w *watch) error {
 	if ws.closed || len(ws.all) >= maxWatchers {
 		return &sandbox.Error{Class: sandbox.Exhausted, Op: "watch", Reason: fmt.Sprintf("there are %d watchers already", len(ws.all)), Remedy: "remove those that are not needed"}
 	}
+	if ws.all == nil {
+		ws.all = map[string]*watch{}
+	}
 	ws.all[id] = w
 	return nil
 }
