@@ -110,7 +110,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	}
 	i.Limit(spec.Timeouts.Lifetime)
 	e.living.Store(i, nil)
-	go i.watch()
+	i.cell.OnEnd(i.ended)
 	return i, nil
 }
 
@@ -221,11 +221,12 @@ func (i *instance) config() confine.Config {
 }
 
 func (e *engine) serviceOptions(spec sandbox.Spec, root image.Root) guest.Options {
-	env := maps.Clone(root.Config.Env)
-	if env == nil {
+	env := root.Config.Env
+	if len(spec.Command.Env) > 0 {
 		env = map[string]string{}
+		maps.Copy(env, root.Config.Env)
+		maps.Copy(env, spec.Command.Env)
 	}
-	maps.Copy(env, spec.Command.Env)
 	opts := guest.Options{DefaultUser: root.Config.User, Env: env, WorkDir: root.Config.WorkDir, Limits: spec.Limits, Logger: e.log}
 	if e.host.Identity.Single {
 		opts.DefaultUser = strconv.Itoa(confine.UserID)

@@ -114,10 +114,9 @@ func (i *instance) kill(paused bool) (err error) {
 	return err
 }
 
-// watch waits for the end, whatever brings it, and removes what is left. PID 1
-// is gone only when every process of its pid namespace is, so the group is
-// empty then.
-func (i *instance) watch() {
+// ended removes what is left after the end, whatever has brought it. PID 1 is gone
+// only when every process of its pid namespace is, so the group is empty then.
+func (i *instance) ended() {
 	status, err := i.cell.Wait()
 	i.Ended(func() sandbox.Exit { return i.unasked(status.Signal.String()) }, func() error {
 		defer i.engine.living.Delete(i)

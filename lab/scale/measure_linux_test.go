@@ -31,7 +31,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, l := range r.Levels {
-		if l.Life.Samples != 2 || len(l.Life.Parts) != 3 || l.Exec.Samples != 2 || l.MakeUS <= 0 || l.Each == nil || l.Each.Goroutines <= 0 {
+		if l.Life.Samples != 2 || len(l.Life.Parts) != 3 || l.Exec.Samples != 2 || l.MakeUS <= 0 || l.Each == nil || l.Each.Descriptors <= 0 {
 			t.Errorf("%+v", l)
 		}
 		if l.Fork.Samples != 2 && l.Fork.Skipped == "" {

@@ -179,6 +179,10 @@ func (c *Cell) Wait() (spawn.Status, error) {
 	return status, err
 }
 
+// OnEnd has fn called once, in a goroutine of its own, when PID 1 has ended. It is fn
+// that calls Wait.
+func (c *Cell) OnEnd(fn func()) { c.host.exits.Call(c.init, fn) }
+
 // free gives the cell's ids back. Nothing of it may be left.
 func (c *Cell) free() (err error) {
 	if !c.identity.Single {

@@ -31,6 +31,7 @@ type Host struct {
 	self     *os.File          // this program, for its children to see whether it lives
 	uts      *os.File          // the namespace of this program's host name; nil with a single id
 	ranges   *idrange.Registry // of ids; nil with a single id
+	exits    *spawn.Exits      // of cells
 	without  map[string]bool   // parts of scripts to leave out, for tests
 	shared   sharedIDs
 
@@ -104,6 +105,9 @@ func (h *Host) openFiles() (err error) {
 	if h.pause, err = spawn.Pause(); err != nil {
 		return err
 	}
+	if h.exits, err = spawn.WatchExits(); err != nil {
+		return err
+	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return os.NewSyscallError("pidfd_open", err)
@@ -127,6 +131,9 @@ func (h *Host) Close() {
 	}
 	if h.ranges != nil {
 		h.ranges.Close()
+	}
+	if h.exits != nil {
+		h.exits.Close()
 	}
 }
 
