@@ -71,6 +71,7 @@ need dockerd docker.io
 need containerd containerd
 need qemu-system-x86_64 qemu-system-x86
 need mkfs.ext4 e2fsprogs
+need strace strace
 if wants_youki; then
   need cc gcc
 fi
