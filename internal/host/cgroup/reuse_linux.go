@@ -18,6 +18,9 @@ import (
 const (
 	// keepFor is how long a group is kept. A few hundred kilobytes go with each.
 	keepFor = time.Second
+	// rest is how many times as long as the removal of one group took the next is put
+	// off: everybody else's groups wait meanwhile.
+	rest = 4
 	// mostLeft is how much memory may still be charged to a group, such as files
 	// that its last owner read first: it counts against the next one's limit.
 	mostLeft = 1 << 20
@@ -192,17 +195,17 @@ func (k *kept) put(g *Group) bool {
 	return true
 }
 
-// removeUnwanted removes what nobody came for. What cannot be removed is left to the
-// end of the program, which says so.
+// removeUnwanted removes one group that nobody came for. What cannot be removed is left
+// to the end of the program, which says so.
 func (k *kept) removeUnwanted() {
-	for {
-		g := k.unwanted()
-		if g == nil {
-			return
-		}
-		_ = g.Remove(context.Background())
-		k.busy.Done()
+	g := k.unwanted()
+	if g == nil {
+		return
 	}
+	defer k.busy.Done()
+	start := time.Now()
+	_ = g.Remove(context.Background())
+	k.again(rest * time.Since(start))
 }
 
 // unwanted is the next to be removed, or none for now.
@@ -219,6 +222,15 @@ func (k *kept) unwanted() *Group {
 	}
 	k.busy.Add(1)
 	return k.first()
+}
+
+// again has the next one be removed after a pause.
+func (k *kept) again(pause time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.timer = time.AfterFunc(pause, k.removeUnwanted)
+	}
 }
 
 // close leaves the groups that are kept to the owner, who removes all.
