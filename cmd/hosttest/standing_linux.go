@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,7 +45,8 @@ func (s standing) command(ctx context.Context, dir string, argv []string) *exec.
 func stand(ctx context.Context, way string, c config) (s standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Pace)*time.Minute)
 	defer cancel()
-	common := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "AETHER_TEST_PACE=" + strconv.Itoa(c.Pace)}
+	common := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "AETHER_TEST_PACE=" + strconv.Itoa(c.Pace),
+		"AETHER_DRIVERTEST_NEIGHBOUR=" + path.Join(labDir, "bin", "neighbour")}
 	switch way {
 	case wayRoot:
 		return standing{env: append(common, "HOME=/root", "USER=root")}, nil
