@@ -17,7 +17,8 @@ type caller struct {
 	settings
 }
 
-// caller finds the user that a request names, by name or by its header.
+// caller finds the user that a request names, by name or by its header. It is done when
+// the call is.
 func (s *Service) caller(header http.Header, name string) (*caller, error) {
 	c := &caller{settings: s.current()}
 	if name == "" {
@@ -31,12 +32,18 @@ func (s *Service) caller(header http.Header, name string) (*caller, error) {
 		return nil, err
 	}
 	passwd, group := userFile(c.root, "/etc/passwd"), userFile(c.root, "/etc/group")
-	if c.account, err = findAccount(passwd, group, name); err != nil {
+	if c.account, err = findAccount(passwd, group, name); err == nil {
+		c.as.UID, c.as.GID, err = s.backend.HostID(c.uid, c.gid)
+	}
+	if err != nil {
+		c.done()
 		return nil, err
 	}
-	c.as.UID, c.as.GID, err = s.backend.HostID(c.uid, c.gid)
-	return c, err
+	return c, nil
 }
+
+// done ends the call.
+func (c *caller) done() { c.root.Close() }
 
 // userFile reads a file that may be missing, huge or not a file at all; none of
 // which is more than a sandbox without named users.

@@ -164,6 +164,7 @@ func (s *Service) diskUsage(body *metricsBody) error {
 	if err != nil {
 		return err
 	}
+	defer root.Close()
 	total, free, err := root.Usage()
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ func (s *Service) download(w http.ResponseWriter, r *http.Request) {
 		httpError(w, err)
 		return
 	}
+	defer c.done()
 	f, info, err := c.openFile(r.URL.Query().Get("path"))
 	if err != nil {
 		httpError(w, err)

@@ -39,8 +39,11 @@ func (s files) at(header http.Header, name string) (*describer, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	name, err = c.path(name)
-	return s.describer(c), name, err
+	if name, err = c.path(name); err != nil {
+		c.done()
+		return nil, "", err
+	}
+	return s.describer(c), name, nil
 }
 
 func (s files) Stat(_ context.Context, req *connect.Request[pb.StatRequest]) (*connect.Response[pb.StatResponse], error) {
@@ -48,6 +51,7 @@ func (s files) Stat(_ context.Context, req *connect.Request[pb.StatRequest]) (*c
 	if err != nil {
 		return nil, err
 	}
+	defer d.done()
 	res := &pb.StatResponse{}
 	err = d.as.Do(func() (err error) {
 		res.Entry, err = d.lookup(name)
@@ -61,6 +65,7 @@ func (s files) MakeDir(_ context.Context, req *connect.Request[pb.MakeDirRequest
 	if err != nil {
 		return nil, err
 	}
+	defer d.done()
 	res := &pb.MakeDirResponse{}
 	err = d.as.Do(func() (err error) {
 		if err := d.makeDir(name); err != nil {
@@ -101,6 +106,7 @@ func (s files) Move(_ context.Context, req *connect.Request[pb.MoveRequest]) (*c
 	if err != nil {
 		return nil, err
 	}
+	defer d.done()
 	to, err := d.homePath(req.Msg.GetDestination(), d.workDir)
 	if err != nil {
 		return nil, err
@@ -141,6 +147,7 @@ func (s files) ListDir(_ context.Context, req *connect.Request[pb.ListDirRequest
 	if err != nil {
 		return nil, err
 	}
+	defer d.done()
 	res, size := &pb.ListDirResponse{}, 0
 	err = d.as.Do(func() error {
 		return d.root.Walk(name, max(1, int(req.Msg.GetDepth())), maxEntries, func(rel string, f *os.File) error {
@@ -168,6 +175,7 @@ func (s files) Remove(ctx context.Context, req *connect.Request[pb.RemoveRequest
 	if err != nil {
 		return nil, err
 	}
+	defer d.done()
 	err = d.as.Do(func() error { return d.root.RemoveAll(ctx, name) })
 	return connect.NewResponse(&pb.RemoveResponse{}), err
 }

@@ -34,6 +34,7 @@ func (s *Service) startInProcess(ctx context.Context, opts ClientOptions, req *p
 		return nil, rpcError(err)
 	}
 	p, r, err := s.start(ctx, c, own)
+	c.done()
 	if err != nil {
 		return nil, rpcError(err)
 	}

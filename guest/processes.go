@@ -30,6 +30,7 @@ func (s processes) Start(ctx context.Context, req *connect.Request[pb.StartReque
 		return err
 	}
 	p, r, err := s.start(ctx, c, req.Msg)
+	c.done()
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,6 @@ type Service struct {
 	mu       sync.Mutex // guards what is below
 	settings settings
 	updated  time.Time // of the newest change that carried a time
-	root     *inroot.Root
 	closed   bool
 }
 
@@ -132,12 +131,6 @@ func (s *Service) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.root != nil {
-		errs = append(errs, s.root.Close())
-		s.root = nil
-	}
 	return errors.Join(errs...)
 }
 
@@ -154,21 +147,19 @@ func (s *Service) leave() {
 	s.closed = true
 }
 
-// openRoot gives the sandbox's root, opened at the first use.
+// openRoot opens the sandbox's root for one call: a program has many services, and few
+// that are being called.
 func (s *Service) openRoot() (*inroot.Root, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	select {
+	case <-s.gone:
 		return nil, errEnded
+	default:
 	}
-	if s.root == nil {
-		dir, err := s.backend.Root()
-		if err != nil {
-			return nil, err
-		}
-		s.root = inroot.New(dir)
+	dir, err := s.backend.Root()
+	if err != nil {
+		return nil, err
 	}
-	return s.root, nil
+	return inroot.New(dir), nil
 }
 
 func (s *Service) current() settings {

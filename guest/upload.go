@@ -39,6 +39,7 @@ func (s *Service) upload(w http.ResponseWriter, r *http.Request) {
 		httpError(w, err)
 		return
 	}
+	defer c.done()
 	done, err := c.receive(r)
 	if err != nil {
 		httpError(w, err)

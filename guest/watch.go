@@ -88,6 +88,7 @@ func watchError(err error) error {
 }
 
 func (w *watch) run() {
+	defer w.done()
 	for {
 		changes, err := w.watcher.Read()
 		if !w.add(changes, err) {

@@ -22,7 +22,11 @@ func (s files) newWatch(header http.Header, req watchRequest) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.describer(c).watch(req)
+	w, err := s.describer(c).watch(req)
+	if err != nil {
+		c.done()
+	}
+	return w, err
 }
 
 func (s files) WatchDir(ctx context.Context, req *connect.Request[pb.WatchDirRequest], stream *connect.ServerStream[pb.WatchDirResponse]) error {

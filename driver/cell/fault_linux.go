@@ -9,6 +9,7 @@ import (
 	"aether/guest"
 	"aether/internal/host/confine"
 	"aether/internal/host/features"
+	"aether/internal/host/sysinfo"
 	"aether/sandbox"
 )
 
@@ -16,6 +17,9 @@ import (
 // only in the part of the set-up that does what the command asks for: anywhere
 // else it is the host that refused a step.
 func startError(c guest.Command, err error) error {
+	if e := outOfFiles(err); e != nil {
+		return e
+	}
 	var fault *confine.Fault
 	if !errors.As(err, &fault) {
 		return err
@@ -68,12 +72,18 @@ func unavailable(err error) error {
 	if errors.As(err, &typed) {
 		return err
 	}
+	if e := outOfFiles(err); e != nil {
+		return e
+	}
 	e := &sandbox.Error{Class: sandbox.Unavailable, Err: err, Remedy: "see `aether doctor`"}
 	var fault *confine.Fault
 	var called *os.SyscallError
 	switch {
-	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EAGAIN) && !errors.As(err, &fault):
+	case errors.Is(err, syscall.ENOMEM):
 		e.Class, e.Reason, e.Retry, e.Remedy = sandbox.Exhausted, "the host has no room for more processes", true, ""
+	case errors.Is(err, syscall.EAGAIN) && !errors.As(err, &fault):
+		e.Class, e.Retry = sandbox.Exhausted, true
+		e.Reason, e.Remedy = outOfProcesses()
 	case errors.As(err, &fault): // in a script, EAGAIN is also a wait that was in vain
 		return faultOfHost(e, fault)
 	case errors.As(err, &called) && called.Syscall == "clone3":
@@ -120,6 +130,31 @@ func faultOfClone(e *sandbox.Error) error {
 		e.Reason = "the host refused to make a process with namespaces of its own"
 	}
 	return e
+}
+
+// outOfFiles is for a program, or a host, that may have no more files open, or nil.
+func outOfFiles(err error) error {
+	e := &sandbox.Error{Class: sandbox.Exhausted, Retry: true, Err: err}
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		e.Reason = fmt.Sprintf("this program has as many files open as it may, %d", sysinfo.MostFiles())
+		e.Remedy = "raise its limit: ulimit -n, or LimitNOFILE= of its service"
+	case errors.Is(err, syscall.ENFILE):
+		e.Reason, e.Remedy = "the host has as many files open as it may", "raise the sysctl fs.file-max"
+	default:
+		return nil
+	}
+	return e
+}
+
+// outOfProcesses says what keeps this user from having more of them.
+func outOfProcesses() (reason, remedy string) {
+	if most, bound := sysinfo.MostProcesses(); bound {
+		return fmt.Sprintf("the host has no room for more processes of this user, who may have %d", most),
+			"raise the limit: ulimit -u, or LimitNPROC= of the service"
+	}
+	return "the host has no room for more processes",
+		"raise the sysctls kernel.pid_max and kernel.threads-max, or pids.max (TasksMax= of a service) of the group that this program is in"
 }
 
 // namespaceRemedy names the setting that forbids namespaces, if there is one.

@@ -83,8 +83,10 @@ const (
 	// others: the cell that has just taken one needs the same locks and
 	// processors, longest if it is a fork.
 	settle = 10 * time.Millisecond
-	// failed is how long it is put off after a failure.
-	failed = 100 * time.Millisecond
+	// failed is how long it is put off after a failure, and exhausted after one for
+	// which the host, or a limit of this program's, has no room.
+	failed    = 100 * time.Millisecond
+	exhausted = time.Second
 	// tellAgain is how often a failure is logged that stays.
 	tellAgain = time.Minute
 )
@@ -103,6 +105,10 @@ func (b *warmCells) run(e *engine, base *confine.Base) {
 			if pause = failed; time.Since(told) > tellAgain {
 				told = time.Now()
 				b.log.Warn("cell: no cell can be made ahead", "err", err)
+			}
+			if sandbox.ClassOf(unavailable(err)) == sandbox.Exhausted {
+				pause = exhausted
+				b.dropReady() // what is left is for those that live
 			}
 			continue
 		}
@@ -140,6 +146,11 @@ func (b *warmCells) drop(made warmCell) {
 func (b *warmCells) close() {
 	close(b.stop)
 	b.done.Wait()
+	b.dropReady()
+}
+
+// dropReady ends the warm cells that there are.
+func (b *warmCells) dropReady() {
 	for {
 		select {
 		case made := <-b.ready:

@@ -49,6 +49,9 @@ func (c *Cell) newPrejoined(who credentials) (*prejoined, error) {
 	if err := e.start(c, theirs); err != nil {
 		return nil, errors.Join(fmt.Errorf("confine: make a pre-joined process: %w", err), ours.Close(), s.Free())
 	}
+	if spawn.Crowded(e.started.Pidfd()) || spawn.Crowded(int(ours.Fd())) {
+		return nil, errors.Join(fmt.Errorf("confine: make a pre-joined process: %w", unix.EMFILE), e.discard())
+	}
 	return e, nil
 }
 

@@ -37,7 +37,13 @@ func (b *Base) NewWarmCell(config Config) (*WarmCell, error) {
 	if err := c.make(); err != nil {
 		return nil, errors.Join(err, c.free())
 	}
-	return &WarmCell{c}, nil
+	warm := &WarmCell{c}
+	crowded := false
+	gone := c.init.Fd(func(pidfd int) { crowded = spawn.Crowded(pidfd) })
+	if gone == nil && crowded {
+		return nil, errors.Join(fmt.Errorf("confine: make a warm cell: %w", unix.EMFILE), warm.Discard())
+	}
+	return warm, nil
 }
 
 // newCell is a cell that has its ids, and nothing else yet.

@@ -17,6 +17,21 @@ const aside = 1024
 
 const lastDescriptor = 1<<32 - 1
 
+// reserved is how many of the last descriptors below aside are left to those processes
+// that are short-lived: what lives long is not to be stranded without them.
+const reserved = 64
+
+// Crowded says whether a descriptor is one of those that are left to the short-lived:
+// there was no room for it aside.
+func Crowded(fd int) bool {
+	var l unix.Rlimit
+	if fd >= aside || unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return false
+	}
+	most := int(min(l.Cur, aside))
+	return fd >= most-min(reserved, most/2)
+}
+
 // Aside moves a descriptor that is kept for long out of the way of new processes. It
 // stays where it is if the limit on descriptors leaves no room.
 func Aside(fd int) int {
