@@ -1,30 +1,36 @@
 package cell_test
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
+	"aether/internal/host/sysinfo"
 	"aether/sandbox"
 )
+
+// limitFiles changes how many files this program may have open.
+func limitFiles(t *testing.T, most uint64) {
+	t.Helper()
+	program, err := exec.LookPath("prlimit")
+	if err != nil {
+		t.Skip("there is no prlimit, of util-linux")
+	}
+	if out, err := exec.Command(program, fmt.Sprintf("--pid=%d", os.Getpid()), fmt.Sprintf("--nofile=%d:", most)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
 
 // TestOutOfDescriptors makes cells until this program may have no more files open. The
 // one too many is refused with the limit's name, and all others are of use.
 func TestOutOfDescriptors(t *testing.T) {
 	driver, _ := newDriver(t)
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
 	const few = 256
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: few, Max: was.Max}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-			t.Error(err)
-		}
-	})
+	was := sysinfo.MostFiles()
+	limitFiles(t, few)
+	t.Cleanup(func() { limitFiles(t, was) })
 	var alive []sandbox.Instance
 	t.Cleanup(func() {
 		for _, cell := range alive {
