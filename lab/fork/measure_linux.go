@@ -53,7 +53,7 @@ func (b *bench) close() error {
 }
 
 func (b *bench) measure(ctx context.Context, r *Report) error {
-	for _, step := range []func(context.Context, *Report) error{b.measureFirst, b.measureClaim, b.measureCrowds} {
+	for _, step := range []func(context.Context, *Report) error{b.measureFirst, b.measureClaim, b.measureBusy, b.measureCrowds} {
 		if err := step(ctx, r); err != nil {
 			return err
 		}

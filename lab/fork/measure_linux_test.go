@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"aether/driver/cell"
@@ -35,12 +36,12 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range append(r.First, r.Claim...) {
+	for _, row := range slices.Concat(r.First, r.Claim, r.Busy) {
 		if row.Skipped == "" && (row.MedianUS <= 0 || row.Samples != 1 || len(row.Parts) == 0) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if len(r.First) < 8 || len(r.Claim) != 2 || len(r.Crowds) != 4 || r.Crowds[1].Seconds <= 0 || r.Crowds[3].Skipped == "" || len(r.Targets) == 0 {
+	if len(r.First) < 8 || len(r.Claim) != 2 || len(r.Busy) != 2 || len(r.Crowds) != 4 || r.Crowds[1].Seconds <= 0 || r.Crowds[3].Skipped == "" || len(r.Targets) == 0 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -12,6 +12,8 @@ type Report struct {
 	Pause []lab.Row `json:"source_paused"`
 	// Claim is from a claim of a pool to the first byte of the child.
 	Claim []lab.Row `json:"pool_claim"`
+	// Busy are times to the first reply beside a busy neighbour for each processor.
+	Busy []lab.Row `json:"busy_host"`
 	// Crowds are many children of one source at once.
 	Crowds  []Crowd       `json:"crowds"`
 	Targets []lab.Verdict `json:"targets"`

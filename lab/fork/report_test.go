@@ -14,6 +14,7 @@ func good() Report {
 		First:         []lab.Row{{Name: rowFork, MedianUS: 2000, Parts: []lab.Part{{Name: "fork", Value: 1500, Unit: lab.MedianUS}}}, {Name: rowFresh, MedianUS: 100_000}},
 		Pause:         []lab.Row{{Name: rowFork, MedianUS: 1000}},
 		Claim:         []lab.Row{{Name: rowClaim, MedianUS: 150}},
+		Busy:          []lab.Row{{Name: rowFork, MedianUS: 3000, P99US: 9000}, {Name: rowZygote, MedianUS: 2000, P99US: 3000}},
 		Crowds:        []Crowd{{Children: 1000, Seconds: 3, EachKiB: 1228.8, TotalMiB: 1228.8}},
 	}
 }
@@ -30,6 +31,7 @@ func TestJudgeMisses(t *testing.T) {
 	r := good()
 	r.First[0].MedianUS, r.Pause[0].MedianUS, r.Claim[0].MedianUS = 2400, 1200, 180
 	r.Crowds[0].Seconds, r.Crowds[0].TotalMiB = 3.6, 1500
+	r.Busy[0].MedianUS, r.Busy[0].P99US = 3100, 9100
 	for _, v := range judge(r) {
 		if v.Met || v.Open != "" || !strings.Contains(v.Text(), "MISSED") {
 			t.Errorf("%+v", v)

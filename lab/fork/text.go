@@ -14,6 +14,7 @@ func (r Report) Text() string {
 		"To the first reply of an interpreter, ms\n" + lab.Times(r.First),
 		"The source stands still, ms\n" + lab.Times(r.Pause),
 		"Claim of a child that is ready, to its first byte, ms\n" + lab.Times(r.Claim),
+		"To the first reply, with a busy neighbour on every processor, ms\n" + lab.Times(r.Busy),
 		"Children of a python3 with 64 MiB of data, made by one call\n" + crowdTable(r.Crowds),
 		"Targets for forks\n" + lab.Verdicts(r.Targets),
 	}
