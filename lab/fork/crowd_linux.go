@@ -54,15 +54,38 @@ func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	if err == nil {
 		with, err = lab.Settled(ctx, lab.Memory.Used)
 	}
+	if err == nil {
+		c.NextUS, err = s.next(ctx)
+	}
 	if err = errors.Join(err, endAll(ctx, children)); err != nil {
 		return c, err
 	}
 	if after, err = lab.Settled(ctx, lab.Memory.Used); err != nil {
 		return c, err
 	}
-	c = Crowd{Children: n, Seconds: took.Seconds()}
+	c.Children, c.Seconds = n, took.Seconds()
 	c.weigh(before.Used(), with.Used(), after.Used())
 	return c, nil
+}
+
+// next is the median of a few more forks, one after another.
+func (s source) next(ctx context.Context) (medianUS float64, err error) {
+	const few = 9
+	var took []lab.Sample
+	for range few {
+		w := lab.StartWatch()
+		child, err := s.fork(ctx, 1)
+		w.Lap("fork")
+		if err != nil {
+			return 0, err
+		}
+		took = append(took, w.Done())
+		if err := child[0].Destroy(ctx); err != nil {
+			return 0, err
+		}
+		time.Sleep(breath)
+	}
+	return lab.NewRow("next", took).MedianUS, nil
 }
 
 // answers makes sure that a child is what it is counted as.

@@ -27,7 +27,9 @@ type Crowd struct {
 	// absent where that cannot be told from what else the host did meanwhile.
 	EachKiB  float64 `json:"each_kib,omitempty"`
 	TotalMiB float64 `json:"total_mib,omitempty"`
-	Skipped  string  `json:"skipped,omitempty"`
+	// NextUS is the median of the next forks, beside all of them.
+	NextUS  float64 `json:"next_us,omitempty"`
+	Skipped string  `json:"skipped,omitempty"`
 }
 
 // weigh finds out what the children hold from the memory that was used before,

@@ -15,7 +15,7 @@ func good() Report {
 		Pause:         []lab.Row{{Name: rowFork, MedianUS: 1000}},
 		Claim:         []lab.Row{{Name: rowClaim, MedianUS: 150}},
 		Busy:          []lab.Row{{Name: rowFork, MedianUS: 3000, P99US: 9000}, {Name: rowZygote, MedianUS: 2000, P99US: 3000}},
-		Crowds:        []Crowd{{Children: 1000, Seconds: 3, EachKiB: 1228.8, TotalMiB: 1228.8}},
+		Crowds:        []Crowd{{Children: 1000, Seconds: 3, EachKiB: 1228.8, TotalMiB: 1228.8, NextUS: 1300}, {Children: 1, NextUS: 1000}},
 	}
 }
 
@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeMisses(t *testing.T) {
 	r := good()
 	r.First[0].MedianUS, r.Pause[0].MedianUS, r.Claim[0].MedianUS = 2400, 1200, 180
-	r.Crowds[0].Seconds, r.Crowds[0].TotalMiB = 3.6, 1500
+	r.Crowds[0].Seconds, r.Crowds[0].TotalMiB, r.Crowds[0].NextUS = 3.6, 1500, 1400
 	r.Busy[0].MedianUS, r.Busy[0].P99US = 3100, 9100
 	for _, v := range judge(r) {
 		if v.Met || v.Open != "" || !strings.Contains(v.Text(), "MISSED") {

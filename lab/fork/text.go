@@ -22,13 +22,13 @@ func (r Report) Text() string {
 }
 
 func crowdTable(rows []Crowd) string {
-	table := [][]string{{"children", "seconds", "KiB each", "MiB in all"}}
+	table := [][]string{{"children", "seconds", "KiB each", "MiB in all", "next fork, ms"}}
 	for _, c := range rows {
 		if c.Skipped != "" {
 			table = append(table, []string{fmt.Sprint(c.Children), "skipped: " + c.Skipped})
 			continue
 		}
-		table = append(table, []string{fmt.Sprint(c.Children), fmt.Sprintf("%.3f", c.Seconds), lab.Figure("%.0f", c.EachKiB), lab.Figure("%.1f", c.TotalMiB)})
+		table = append(table, []string{fmt.Sprint(c.Children), fmt.Sprintf("%.3f", c.Seconds), lab.Figure("%.0f", c.EachKiB), lab.Figure("%.1f", c.TotalMiB), lab.Figure("%.3f", c.NextUS/1000)})
 	}
 	return lab.Align(table)
 }
