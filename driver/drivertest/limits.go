@@ -151,7 +151,7 @@ const (
 func (s *suite) rated(t *testing.T, limits sandbox.Limits, field string) *box {
 	t.Helper()
 	b, err := s.try(t, sandbox.Spec{Limits: limits})
-	if err == nil && inMemory(os.TempDir()) {
+	if err == nil && TempInMemory() {
 		t.Skipf("%s is in memory, so that nothing of a sandbox is on a disk", os.TempDir())
 	}
 	if err == nil {
@@ -169,9 +169,10 @@ func (s *suite) rated(t *testing.T, limits sandbox.Limits, field string) *box {
 	return nil
 }
 
-// inMemory says whether a directory, in which drivers under test keep what sandboxes
-// write, is on no disk.
-func inMemory(dir string) bool {
+// TempInMemory says whether the temporary directory, in which drivers under test keep
+// what sandboxes write, is on no disk. Rates of disks are not tried then.
+func TempInMemory() bool {
+	dir := os.TempDir()
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return false // no Linux, and none of its file systems
