@@ -132,21 +132,26 @@ func (f figures) own(stats sandbox.Stats, resets bool) sandbox.Stats {
 	if f == (figures{}) {
 		return stats
 	}
-	less(stats.MemoryBytes, f.memory)
-	less(stats.CPUTime, f.cpu)
-	switch peak := value(stats.MemoryPeakBytes); {
-	case resets || peak > f.peak:
-		less(stats.MemoryPeakBytes, f.memory)
-	default:
+	stats.MemoryBytes = more(stats.MemoryBytes, f.memory)
+	if peak := value(stats.MemoryPeakBytes); resets || peak > f.peak {
+		stats.MemoryPeakBytes = more(stats.MemoryPeakBytes, f.memory)
+	} else {
 		stats.MemoryPeakBytes = nil // it is below another's, and nobody knows by how much
+	}
+	if stats.CPUTime != nil {
+		*stats.CPUTime -= f.cpu
 	}
 	return stats
 }
 
-func less[T int64 | time.Duration](p *T, by T) {
-	if p != nil {
-		*p = max(*p-by, 0)
+// more is by how much a figure exceeds what was left, or nil where nobody knows: what
+// was left may have been freed since.
+func more(p *int64, left int64) *int64 {
+	if p == nil || *p <= left {
+		return nil
 	}
+	above := *p - left
+	return &above
 }
 
 // kept are groups that wait for their next owner, the longest there first: what is
