@@ -92,8 +92,8 @@ func TestForkIntoTooLittleMemory(t *testing.T) {
 	} else {
 		defer destroy(t, children[0])
 		stats, err := children[0].Stats(t.Context())
-		if err != nil || stats.MemoryBytes == nil {
-			t.Fatalf("%+v, %v", stats, err)
+		if err != nil {
+			t.Fatal(err)
 		}
 		if stats.MemoryBytes != nil {
 			t.Logf("a child of a source with 64 MiB is said to hold %d KiB", *stats.MemoryBytes>>10)
