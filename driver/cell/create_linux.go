@@ -247,18 +247,5 @@ func joinRemoval(ctx context.Context, group *cgroup.Group, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
-	if removal := group.Remove(ctx); removal != nil {
-		return errors.Join(err, removal)
-	}
-	return err
-}
-
-// retire gives the group of a cell that has ended back, after err.
-func retire(group *cgroup.Group, err error) error {
-	if group == nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lifetime.CleanupTime)
-	defer cancel()
 	return errors.Join(err, group.Retire(ctx))
 }

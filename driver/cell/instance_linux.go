@@ -122,7 +122,7 @@ func (i *instance) ended() {
 		defer i.engine.living.Delete(i)
 		err := errors.Join(err, i.service.Close())
 		// What is kept for forks is open on the disk.
-		return errors.Join(retire(i.group, err), i.forks.close(), i.removeDisk())
+		return errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
 	}, i.engine.log)
 }
 

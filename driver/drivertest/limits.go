@@ -146,8 +146,8 @@ const (
 	rateTime  = 3 * time.Second
 )
 
-// rated makes a sandbox that writes to disk, with a rate that it must be held to or
-// that must be refused by name.
+// rated makes a sandbox that writes to disk, with a rate that it must be held to, or
+// none where that is refused by name.
 func (s *suite) rated(t *testing.T, limits sandbox.Limits, field string) *box {
 	t.Helper()
 	b, err := s.try(t, sandbox.Spec{Limits: limits})
@@ -165,8 +165,10 @@ func (s *suite) rated(t *testing.T, limits sandbox.Limits, field string) *box {
 	if _, err := s.try(t, sandbox.Spec{Limits: limits}); err == nil || !namesField(err, field) {
 		t.Errorf("it is neither held nor refused as %s: %v", field, err)
 	}
-	t.Skipf("the driver refuses it: %v", err)
-	return nil
+	if class == sandbox.Unavailable {
+		t.Skipf("this host cannot hold it: %v", err)
+	}
+	return nil // it is refused by name, which is all that is asked of the driver
 }
 
 // TempInMemory says whether the temporary directory, in which drivers under test keep
@@ -190,6 +192,9 @@ func TempInMemory() bool {
 // readRate reads past all caches, so that only the disk can answer.
 func (s *suite) readRate(t *testing.T) {
 	b := s.rated(t, sandbox.Limits{DiskBacked: true, DiskReadRate: rate}, "limits.disk_read_rate")
+	if b == nil {
+		return
+	}
 	b.sh(t, fmt.Sprintf("head -c %d /dev/zero > $HOME/file; sync", rateBytes))
 	began := time.Now()
 	b.sh(t, "dd if=$HOME/file of=/dev/null bs=128k iflag=direct 2>/dev/null")
@@ -201,6 +206,9 @@ func (s *suite) readRate(t *testing.T) {
 // writeRate writes as most programs do, and counts what has reached the disk.
 func (s *suite) writeRate(t *testing.T) {
 	b := s.rated(t, sandbox.Limits{DiskBacked: true, DiskWriteRate: rate}, "limits.disk_write_rate")
+	if b == nil {
+		return
+	}
 	began := time.Now()
 	b.sh(t, fmt.Sprintf("head -c %d /dev/zero > $HOME/file; sync", rateBytes))
 	if took := time.Since(began); took < rateTime {

@@ -68,8 +68,14 @@ func (g *Group) renewed(ctx context.Context) (*Group, error) {
 	if !ok || g.gone || g.parent != nil || !g.owner.host.trees[at].unified || g.grown() {
 		return nil, nil
 	}
+	if err := errors.Join(g.closeAttach(), g.liftRates()); err != nil {
+		return nil, err
+	}
+	if err := g.nodes[at].empty(ctx); err != nil {
+		return nil, err // whoever is still in there keeps his limits
+	}
 	next := &Group{owner: g.owner, name: g.name, nodes: g.nodes, applied: g.applied}
-	if err := errors.Join(g.liftRates(), g.nodes[at].empty(ctx), next.Set(Limits{}), g.closeAttach()); err != nil {
+	if err := next.Set(Limits{}); err != nil {
 		return nil, err
 	}
 	g.gone = true

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,13 +93,22 @@ func TestReusedGroupIsNotFrozen(t *testing.T) {
 
 func TestBusyGroupIsNotReused(t *testing.T) {
 	o := owner(t)
-	g := group(t, o, Limits{})
+	const limit = 512 << 20
+	g := group(t, o, Limits{Memory: limit})
 	cmd := play(t, g, "daemons")
 	ready(t, cmd)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := g.Retire(ctx); sandbox.ClassOf(err) != sandbox.Timeout {
 		t.Errorf("a group with processes: %v", err)
+	}
+	n, _ := g.with(Memory)
+	file := "memory.limit_in_bytes"
+	if g.unified(Memory) {
+		file = "memory.max"
+	}
+	if text, err := n.read(file); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(limit) {
+		t.Errorf("those who are in it have a limit of %q, %v", text, err)
 	}
 	if other := claim(t, o, "another"); other.name == g.name {
 		t.Error("it has two owners")
