@@ -1,0 +1,65 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"aether/internal/host/storedir"
+	"aether/sandbox"
+)
+
+const (
+	lockName    = "lock"
+	damagedName = "damaged"
+	removedName = "removed"
+)
+
+// Dir is a directory of records that this program alone uses.
+type Dir struct {
+	path string
+	log  *slog.Logger
+	lock *storedir.Lock
+	disk disk
+}
+
+// Open takes a directory, which is made if it is missing. What was on its way out
+// when the last user died is removed. Errors: Conflict if another program uses it;
+// Denied if it belongs to another user.
+func Open(path string, log *slog.Logger) (*Dir, error) {
+	return open(path, log, osDisk{})
+}
+
+func open(path string, log *slog.Logger, disk disk) (*Dir, error) {
+	if err := storedir.Prepare(path); err != nil {
+		return nil, err
+	}
+	lock, err := storedir.Try(filepath.Join(path, lockName))
+	if errors.Is(err, storedir.ErrHeld) {
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Op: "state: open " + path, Reason: "another program uses it",
+			Remedy: "ask that one, or use another directory"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state: open %s: %w", path, err)
+	}
+	d := &Dir{path: path, log: log, lock: lock, disk: disk}
+	if err := d.clear(); err != nil {
+		return nil, errors.Join(fmt.Errorf("state: open %s: %w", path, err), lock.Release())
+	}
+	return d, nil
+}
+
+// clear removes what was on its way out.
+func (d *Dir) clear() error {
+	if err := storedir.RemoveAll(d.removed()); err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(d.removed(), 0o700), os.MkdirAll(filepath.Join(d.path, damagedName), 0o700))
+}
+
+func (d *Dir) removed() string { return filepath.Join(d.path, removedName) }
+
+// Close lets another program use the directory.
+func (d *Dir) Close() error { return d.lock.Release() }

@@ -1,0 +1,255 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"aether/sandbox"
+)
+
+const (
+	recordName = "record"
+	draftName  = "record.new"
+
+	// maxRecord bounds a record; a larger one is damaged.
+	maxRecord = 4 << 20
+	maxID     = 64
+)
+
+// header is the first line of a record.
+type header struct {
+	Format   int    `json:"format"`
+	Checksum uint32 `json:"crc32c"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Kind is records of one type. Its methods may be called by many at once, but not
+// for one id.
+type Kind[R any] struct {
+	dir  *Dir
+	name string
+	// format is that of records which are written now; older ones are brought to the
+	// next by the step of their number.
+	format int
+	steps  map[int]Migration
+}
+
+// Migration brings the JSON of a record from one format to the next.
+type Migration func(json.RawMessage) (json.RawMessage, error)
+
+// NewKind is the records of a name in a directory. format counts up with every change
+// that older programs could not read, and steps has one for each format before it.
+func NewKind[R any](d *Dir, name string, format int, steps map[int]Migration) (*Kind[R], error) {
+	for old := 1; old < format; old++ {
+		if steps[old] == nil {
+			return nil, fmt.Errorf("state: %s: nothing brings records from format %d to %d", name, old, old+1)
+		}
+	}
+	k := &Kind[R]{dir: d, name: name, format: format, steps: steps}
+	if err := os.MkdirAll(k.path(), 0o700); err != nil {
+		return nil, fmt.Errorf("state: %s: %w", name, err)
+	}
+	return k, nil
+}
+
+func (k *Kind[R]) path() string { return filepath.Join(k.dir.path, k.name) }
+
+// Home is the directory of a record, for what else belongs to it. It exists from the
+// first Save or Note on, and is removed with the record.
+func (k *Kind[R]) Home(id string) string { return filepath.Join(k.path(), id) }
+
+// Save replaces a record, or makes the first, and has it on disk.
+func (k *Kind[R]) Save(id string, record R) error { return k.put(id, record, true) }
+
+// Note is Save that does not wait for the disk.
+func (k *Kind[R]) Note(id string, record R) error { return k.put(id, record, false) }
+
+func (k *Kind[R]) put(id string, record R, durable bool) error {
+	if !sandbox.IsName(id, maxID) {
+		return sandbox.Invalidf("id", "%.80q cannot name a record", id)
+	}
+	contents, err := encode(k.format, record)
+	if err == nil {
+		err = k.replace(k.Home(id), contents, durable)
+	}
+	if err != nil {
+		return fmt.Errorf("state: keep %s %s: %w", k.name, id, diskError(err))
+	}
+	return nil
+}
+
+func (k *Kind[R]) replace(home string, contents []byte, durable bool) error {
+	disk, made := k.dir.disk, false
+	draft := filepath.Join(home, draftName)
+	err := disk.write(draft, contents, durable)
+	if errors.Is(err, fs.ErrNotExist) {
+		made = true
+		if err = disk.mkdir(home); err == nil {
+			err = disk.write(draft, contents, durable)
+		}
+	}
+	if err == nil {
+		err = disk.rename(draft, filepath.Join(home, recordName))
+	}
+	if err == nil && durable {
+		err = disk.sync(home)
+		if err == nil && made {
+			err = disk.sync(k.path())
+		}
+	}
+	return err
+}
+
+// diskError says what a caller can do about a disk that is full.
+func diskError(err error) error {
+	if isFull(err) {
+		return &sandbox.Error{Class: sandbox.Exhausted, Reason: "the disk of the state directory is full", Remedy: "make room (aether prune), then try again", Retry: true, Err: err}
+	}
+	return err
+}
+
+func encode(format int, record any) ([]byte, error) {
+	body, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxRecord {
+		return nil, &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("a record of %d bytes is over %d", len(body), maxRecord)}
+	}
+	head, err := json.Marshal(header{format, crc32.Checksum(body, castagnoli)})
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join([][]byte{head, body, nil}, []byte("\n")), nil
+}
+
+// Load reads a record. Errors: NotFound; Invalid for one that is damaged.
+func (k *Kind[R]) Load(id string) (record R, err error) {
+	if !sandbox.IsName(id, maxID) {
+		return record, sandbox.Invalidf("id", "%.80q cannot name a record", id)
+	}
+	contents, err := readBounded(filepath.Join(k.Home(id), recordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record, &sandbox.Error{Class: sandbox.NotFound, Op: "state", Reason: fmt.Sprintf("there is no %s %s", k.name, id)}
+	}
+	if err == nil {
+		err = k.decode(contents, &record)
+	}
+	if err != nil {
+		return record, &sandbox.Error{Class: sandbox.Invalid, Op: "state: read " + k.name + " " + id, Err: err}
+	}
+	return record, nil
+}
+
+func (k *Kind[R]) decode(contents []byte, record *R) error {
+	first, body, found := bytes.Cut(contents, []byte("\n"))
+	var head header
+	if !found || json.Unmarshal(first, &head) != nil {
+		return errors.New("it has no header")
+	}
+	body = bytes.TrimSuffix(body, []byte("\n"))
+	if sum := crc32.Checksum(body, castagnoli); sum != head.Checksum {
+		return fmt.Errorf("its checksum is %d and not %d", sum, head.Checksum)
+	}
+	if head.Format < 1 || head.Format > k.format {
+		return fmt.Errorf("its format %d is not one of 1 to %d: a newer program wrote it", head.Format, k.format)
+	}
+	for format := head.Format; format < k.format; format++ {
+		next, err := k.steps[format](body)
+		if err != nil {
+			return fmt.Errorf("bring it from format %d to %d: %w", format, format+1, err)
+		}
+		body = next
+	}
+	return json.Unmarshal(body, record)
+}
+
+// readBounded reads a file that may be anything by now.
+func readBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxRecord+4096 {
+		return nil, fmt.Errorf("it is not a file of at most %d bytes", maxRecord)
+	}
+	contents := make([]byte, info.Size())
+	n, err := file.ReadAt(contents, 0)
+	if int64(n) == info.Size() {
+		err = nil
+	}
+	return contents[:n], err
+}
+
+// All reads every record, by id. Those that are damaged are set aside and logged; a
+// place that was begun and never had a record is removed.
+func (k *Kind[R]) All() (map[string]R, error) {
+	entries, err := os.ReadDir(k.path())
+	if err != nil {
+		return nil, fmt.Errorf("state: list %s: %w", k.name, err)
+	}
+	all := make(map[string]R, len(entries))
+	for _, entry := range entries {
+		id := entry.Name()
+		record, err := k.Load(id)
+		switch sandbox.ClassOf(err) {
+		case sandbox.NotFound:
+			err = k.Remove(id)
+		case sandbox.Invalid:
+			err = k.setAside(id, err)
+		default:
+			if err == nil {
+				all[id] = record
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// setAside moves what cannot be read out of the way, with the reason beside it.
+func (k *Kind[R]) setAside(id string, why error) error {
+	k.dir.log.Error("state: a record is damaged and was set aside", "kind", k.name, "id", id, "err", why)
+	name := fmt.Sprintf("%s-%.64s-%d", k.name, filepath.Base(id), time.Now().UnixNano())
+	to := filepath.Join(k.dir.path, damagedName, name)
+	err := k.dir.disk.rename(k.Home(id), to)
+	if err == nil {
+		err = k.dir.disk.write(to+".reason", []byte(why.Error()+"\n"), false)
+	}
+	if err != nil {
+		return fmt.Errorf("state: set %s %s aside: %w", k.name, id, err)
+	}
+	return nil
+}
+
+// Remove removes a record and everything in its Home. It is gone at once, as a whole;
+// one that does not exist is no error.
+func (k *Kind[R]) Remove(id string) error {
+	out := filepath.Join(k.dir.removed(), fmt.Sprintf("%s-%.64s-%d", k.name, filepath.Base(id), time.Now().UnixNano()))
+	err := k.dir.disk.rename(k.Home(id), out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = k.dir.disk.removeAll(out)
+	}
+	if err != nil {
+		return fmt.Errorf("state: remove %s %s: %w", k.name, id, err)
+	}
+	return nil
+}
