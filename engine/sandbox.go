@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"time"
+
+	"aether/sandbox"
+)
+
+// Caller is on whose behalf a method of the engine is called. A door finds out who it
+// is; the engine decides what it may.
+type Caller struct {
+	// Tenant owns what the call makes. It is a name: see sandbox.IsName.
+	Tenant string
+	// Operator sees and changes what is of any tenant.
+	Operator bool
+	// Name is who it is in the audit trail: the id of a key, or a user of the host.
+	Name string
+}
+
+// State is what a sandbox is doing.
+type State string
+
+const (
+	Running State = "running"
+	// Paused: it is a checkpoint, and nothing of it runs.
+	Paused State = "paused"
+	Ended  State = "ended"
+)
+
+// Then is what happens to a sandbox whose time is over.
+type Then string
+
+const (
+	ThenKill  Then = "kill"
+	ThenPause Then = "pause"
+)
+
+// CreateRequest is what a sandbox is to be.
+type CreateRequest struct {
+	// Spec is what it needs. Its ID is empty: the engine mints ids.
+	Spec sandbox.Spec `json:"spec"`
+	// Driver runs it; empty is the best that holds what Spec needs.
+	Driver string `json:"driver,omitempty"`
+	// Template or Snapshot is what it starts from, instead of Spec's image.
+	Template string `json:"template,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+	// Metadata is the caller's own, to be found again by.
+	Metadata map[string]string `json:"metadata,omitempty"`
+	// Timeout is its time to live from now, after which comes Then. Zero is no end.
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Then    Then          `json:"then,omitempty"`
+	// Keep has it outlive the engine: paused at the end, resumed by the next one.
+	Keep bool `json:"keep,omitempty"`
+	// AutoResume resumes it when somebody uses it while it is paused.
+	AutoResume bool `json:"auto_resume,omitempty"`
+	// Key makes the call idempotent: the same key gives the same answer.
+	Key string `json:"-"`
+}
+
+// Sandbox is what the engine knows of one, at one moment.
+type Sandbox struct {
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	State  State  `json:"state"`
+	// Driver runs it, and Why says how that was chosen.
+	Driver   string            `json:"driver"`
+	Why      string            `json:"why,omitempty"`
+	Spec     sandbox.Spec      `json:"spec"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	// Template, Snapshot and Parent are what it was made of.
+	Template string    `json:"template,omitempty"`
+	Snapshot string    `json:"snapshot,omitempty"`
+	Parent   string    `json:"parent,omitempty"`
+	Created  time.Time `json:"created"`
+	// Expires is when its time is over, and Then what happens then.
+	Expires    time.Time `json:"expires,omitzero"`
+	Then       Then      `json:"then,omitempty"`
+	Keep       bool      `json:"keep,omitempty"`
+	AutoResume bool      `json:"auto_resume,omitempty"`
+	// Exit and EndedAt are of one that has ended.
+	Exit    *sandbox.Exit `json:"exit,omitempty"`
+	EndedAt time.Time     `json:"ended_at,omitzero"`
+}
+
+// Query chooses sandboxes. Everything that is set must hold.
+type Query struct {
+	Tenant   string // of operators; others see their own
+	States   []State
+	Driver   string
+	Template string
+	Metadata map[string]string
+	// After is the Next of the page before, and Limit the length of a page, 100 at
+	// most and by default.
+	After string
+	Limit int
+}
+
+// Page is a part of a list, newest first.
+type Page struct {
+	Sandboxes []Sandbox `json:"sandboxes"`
+	// Next is empty on the last page.
+	Next string `json:"next,omitempty"`
+}
+
+// EventKind is what happened.
+type EventKind string
+
+const (
+	EventCreated      EventKind = "created"
+	EventStarted      EventKind = "started"
+	EventPaused       EventKind = "paused"
+	EventResumed      EventKind = "resumed"
+	EventForked       EventKind = "forked"
+	EventSnapshotted  EventKind = "snapshotted"
+	EventEnded        EventKind = "ended"
+	EventLimitReached EventKind = "limit_reached"
+	EventPoolLow      EventKind = "pool_low"
+)
+
+// Event is one change. Numbers grow by one for each, over restarts too.
+type Event struct {
+	Number  uint64            `json:"number"`
+	Time    time.Time         `json:"time"`
+	Kind    EventKind         `json:"kind"`
+	Tenant  string            `json:"tenant"`
+	Sandbox string            `json:"sandbox,omitempty"`
+	Detail  map[string]string `json:"detail,omitempty"`
+}
