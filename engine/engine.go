@@ -11,10 +11,11 @@ import (
 	"aether/sandbox"
 )
 
-// Engine holds templates by name, pools by tenant and the fork tree of them all.
-// It may be used by many at once.
+// Engine holds sandboxes of tenants, if it has a state directory, templates by name,
+// pools by tenant and the fork tree of them all. It may be used by many at once.
 type Engine struct {
 	log      *slog.Logger
+	fleet    *fleet // nil without a state directory
 	tree     tree
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -36,9 +37,14 @@ type Options struct {
 	// answer: the filling of a pool, the end of a sandbox whose time is over. Nil
 	// means slog.Default().
 	Logger *slog.Logger
+	// State is the directory in which Open remembers, and Drivers are what it makes
+	// sandboxes with, best first. New has no use for them.
+	State   string
+	Drivers []sandbox.Maker
 }
 
-// New makes an engine without anything in it.
+// New makes an engine without anything in it that remembers nothing: it has templates,
+// pools and their children. See Open for one that holds sandboxes.
 func New(opts Options) *Engine {
 	e := &Engine{log: cmp.Or(opts.Logger, slog.Default()), templates: map[string]*Template{}, children: map[*Child]bool{}, pools: map[poolKey]*Pool{}}
 	e.life, e.end = context.WithCancel(context.Background())
@@ -198,8 +204,9 @@ func (e *Engine) Remove(ctx context.Context, name string) error {
 // oldest first.
 func (e *Engine) Tree() []Node { return e.tree.list() }
 
-// Close ends everything and waits until it is gone. It is idempotent, and nothing
-// can be made afterwards.
+// Close ends everything and waits until it is gone, but for the sandboxes that were
+// made to outlive the engine: those are paused, and the next one resumes them. It is
+// idempotent, and nothing can be made afterwards.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
@@ -210,6 +217,9 @@ func (e *Engine) Close(ctx context.Context) error {
 		errs = append(errs, p.Close(ctx))
 	}
 	e.calls.Wait()
+	if e.fleet != nil {
+		errs = append(errs, e.fleet.stop(ctx))
+	}
 	for _, c := range e.living() {
 		errs = append(errs, c.Destroy(ctx))
 	}
@@ -219,6 +229,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	err := errors.Join(errs...)
 	if err == nil {
 		e.watching.Wait()
+	}
+	if e.fleet != nil {
+		err = errors.Join(err, e.fleet.shut(ctx))
 	}
 	return err
 }

@@ -57,6 +57,21 @@ type CreateRequest struct {
 	Key string `json:"-"`
 }
 
+// ForkRequest is what the children of a sandbox are to be.
+type ForkRequest struct {
+	// Count is how many; zero is one.
+	Count int `json:"count,omitempty"`
+	// Metadata, Timeout, Then, Keep and AutoResume are those of each child, as in a
+	// CreateRequest; nothing of them is the source's.
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	Timeout    time.Duration     `json:"timeout_ns,omitempty"`
+	Then       Then              `json:"then,omitempty"`
+	Keep       bool              `json:"keep,omitempty"`
+	AutoResume bool              `json:"auto_resume,omitempty"`
+	// Key makes the call idempotent: the same key gives the same answer.
+	Key string `json:"-"`
+}
+
 // Sandbox is what the engine knows of one, at one moment.
 type Sandbox struct {
 	ID     string `json:"id"`
@@ -77,6 +92,10 @@ type Sandbox struct {
 	Then       Then      `json:"then,omitempty"`
 	Keep       bool      `json:"keep,omitempty"`
 	AutoResume bool      `json:"auto_resume,omitempty"`
+	// Fidelity is what was kept of one that is paused, and Reason why that is less than
+	// its memory, or why it could not be resumed.
+	Fidelity sandbox.Fidelity `json:"fidelity,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
 	// Exit and EndedAt are of one that has ended.
 	Exit    *sandbox.Exit `json:"exit,omitempty"`
 	EndedAt time.Time     `json:"ended_at,omitzero"`

@@ -131,6 +131,11 @@ const (
 	OutOfMemory Cause = "out_of_memory"
 	// Crashed: its init, monitor or machine ended without being asked to.
 	Crashed Cause = "crashed"
+	// Stopped: the engine that held it was stopped, and it was not made to outlive that
+	// or could not be kept; Detail says which.
+	Stopped Cause = "stopped"
+	// Lost: the engine that held it was killed, or what was kept of it is gone.
+	Lost Cause = "lost"
 )
 
 // Exit is how a sandbox ended.

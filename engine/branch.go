@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"aether/sandbox"
+)
+
+// maxFork bounds the children of one call.
+const maxFork = 100
+
+// Fork makes children of a sandbox that go on from where it is: all of them or none. A
+// paused one that may be resumed by use is. They belong to the tenant of the source.
+// Errors: Invalid; NotFound; Conflict; Unsupported if the driver cannot fork.
+func (e *Engine) Fork(ctx context.Context, who Caller, id string, req ForkRequest) ([]Sandbox, error) {
+	if err := req.validate(); err != nil {
+		return nil, err
+	}
+	ctx, release, err := e.enterFleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	source, err := e.fleet.index.find(who, id)
+	if err != nil {
+		return nil, err
+	}
+	asked := struct {
+		Verb, ID string
+		ForkRequest
+	}{"fork", id, req}
+	children, err := e.fleet.once(ctx, who, req.Key, asked, func() ([]string, error) { return e.fleet.fork(ctx, source, req) })
+	if err != nil {
+		return nil, fmt.Errorf("engine: fork %s: %w", id, err)
+	}
+	return children, nil
+}
+
+func (r ForkRequest) validate() error {
+	if r.Count < 0 || r.Count > maxFork {
+		return sandbox.Invalidf("count", "%d is not between 1 and %d", r.Count, maxFork)
+	}
+	return terms{r.Metadata, r.Timeout, r.Then, r.Key}.validate(Caller{Tenant: "any"})
+}
+
+func (f *fleet) fork(ctx context.Context, source *box, req ForkRequest) ([]string, error) {
+	done, err := source.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := f.wake(ctx, source); err != nil {
+		return nil, err
+	}
+	forker, ok := source.instance().(sandbox.Forker)
+	if !ok {
+		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: source.copy().Driver + " cannot fork sandboxes"}
+	}
+	records, specs := f.children(source.copy(), req)
+	instances, err := forker.Fork(ctx, specs)
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := f.adopt(ctx, source.driver, records, instances)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(boxes))
+	for i, b := range boxes {
+		ids[i] = b.id
+	}
+	forked := Event{Kind: EventForked, Detail: map[string]string{"children": strings.Join(ids, " ")}}
+	if err := source.change(func(*record) {}, forked); err != nil {
+		f.engine.log.Error("engine: that a sandbox was forked could not be written", "sandbox", source.id, "err", err)
+	}
+	return ids, nil
+}
+
+// children are the records of children to be, and what their instances are asked to be.
+func (f *fleet) children(source record, req ForkRequest) (records []record, specs []sandbox.Spec) {
+	for range cmp.Or(req.Count, 1) {
+		r := f.newRecord(newID(), source.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
+		r.Driver, r.Why, r.Spec, r.Template, r.Parent = source.Driver, "its source is there", source.Spec, source.Template, source.ID
+		r.Keep, r.AutoResume = req.Keep, req.AutoResume
+		records, specs = append(records, r), append(specs, r.childSpec(r.ID))
+	}
+	return records, specs
+}

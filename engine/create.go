@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"aether/sandbox"
+)
+
+// idLetters are those of ids; 32 of them, so that a random byte chooses evenly.
+const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// newID mints an id of 100 random bits, which nobody guesses.
+func newID() string {
+	id := make([]byte, 20)
+	_, _ = rand.Read(id) // which never fails
+	for i, b := range id {
+		id[i] = idLetters[b%32]
+	}
+	return string(id)
+}
+
+// Create makes a sandbox, with the driver that is named or the best that holds what the
+// Spec needs. Errors: Invalid with the field; NotFound for a template or snapshot;
+// Conflict for a key that was used for another request; and those of the driver.
+func (e *Engine) Create(ctx context.Context, who Caller, req CreateRequest) (Sandbox, error) {
+	if err := req.validate(who); err != nil {
+		return Sandbox{}, err
+	}
+	ctx, release, err := e.enterFleet(ctx)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	defer release()
+	asked := struct {
+		Verb string
+		CreateRequest
+	}{"create", req}
+	made, err := e.fleet.once(ctx, who, req.Key, asked, func() ([]string, error) {
+		b, err := e.fleet.create(ctx, who, req)
+		if err != nil {
+			return nil, err
+		}
+		return []string{b.id}, nil
+	})
+	if err != nil {
+		return Sandbox{}, fmt.Errorf("engine: create: %w", err)
+	}
+	return made[0], nil
+}
+
+func (r CreateRequest) validate(who Caller) error {
+	if r.Spec.ID != "" {
+		return sandbox.Invalidf("spec.id", "ids are the engine's: leave it empty")
+	}
+	if err := r.Spec.Validate(); err != nil {
+		return err
+	}
+	for kind, name := range map[string]string{"template": r.Template, "snapshot": r.Snapshot} {
+		if name != "" {
+			return &sandbox.Error{Class: sandbox.NotFound, Op: "engine: create", Field: kind, Reason: fmt.Sprintf("there is no %s %.80q", kind, name)}
+		}
+	}
+	return terms{r.Metadata, r.Timeout, r.Then, r.Key}.validate(who)
+}
+
+// terms are what is said of a sandbox besides what it is.
+type terms struct {
+	metadata map[string]string
+	timeout  time.Duration
+	then     Then
+	key      string
+}
+
+func (t terms) validate(who Caller) error {
+	switch {
+	case !sandbox.IsName(who.Tenant, maxName):
+		return sandbox.Invalidf("tenant", "%.80q must be lower-case letters, digits and dashes, at most %d", who.Tenant, maxName)
+	case t.timeout < 0:
+		return sandbox.Invalidf("timeout", "%v is negative", t.timeout)
+	case t.then != "" && t.then != ThenKill && t.then != ThenPause:
+		return sandbox.Invalidf("then", "%.40q is not one of kill, pause", string(t.then))
+	case len(t.key) > maxKeySize:
+		return sandbox.Invalidf("key", "it is over %d bytes", maxKeySize)
+	}
+	return sandbox.Spec{Metadata: t.metadata}.Validate()
+}
+
+// once makes sandboxes unless that was done with this key before, and gives them as
+// they are now.
+func (f *fleet) once(ctx context.Context, who Caller, key string, asked any, do func() ([]string, error)) ([]Sandbox, error) {
+	ids, err := f.answers.once(ctx, who, key, asked, do)
+	if errors.Is(err, errUnkept) {
+		return nil, errors.Join(err, f.destroyUnanswered(ctx, ids))
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Sandbox, len(ids))
+	for i, id := range ids {
+		list[i] = f.answer(who, id)
+	}
+	return list, nil
+}
+
+// answer is a sandbox as it is now, also if it ended so long ago that it is forgotten.
+func (f *fleet) answer(who Caller, id string) Sandbox {
+	b, err := f.index.find(Caller{Operator: true}, id)
+	if err != nil {
+		return Sandbox{ID: id, Tenant: who.Tenant, State: Ended, Exit: &sandbox.Exit{Cause: sandbox.Lost, Detail: "it has ended and is forgotten"}}
+	}
+	return b.view()
+}
+
+// destroyUnanswered ends sandboxes that nobody was told of.
+func (f *fleet) destroyUnanswered(ctx context.Context, ids []string) (err error) {
+	for _, id := range ids {
+		if b, failed := f.index.find(Caller{Operator: true}, id); failed == nil {
+			err = errors.Join(err, f.destroyNow(ctx, b))
+		}
+	}
+	return err
+}
+
+func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box, error) {
+	list, err := f.drivers.Candidates(req.Driver, req.Spec.Isolation)
+	if err != nil {
+		return nil, err
+	}
+	list.before = f.uses
+	spec := req.Spec
+	spec.ID = newID()
+	choice, err := list.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	r := f.newRecord(spec.ID, who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
+	r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = choice.Driver.Info().Name, choice.Why, req.Spec, req.Keep, req.AutoResume
+	boxes, err := f.adopt(ctx, choice.Driver, []record{r}, []sandbox.Instance{choice.Instance})
+	if err != nil {
+		return nil, err
+	}
+	return boxes[0], nil
+}
+
+// newRecord is that of a sandbox that runs from now on.
+func (f *fleet) newRecord(id, tenant string, t terms) record {
+	r := record{Number: f.index.number(), Timeout: t.timeout, Instances: 1}
+	r.ID, r.Tenant, r.State, r.Created = id, tenant, Running, time.Now().Round(0)
+	r.Metadata, r.Expires, r.Then = maps.Clone(t.metadata), expiry(t.timeout), t.then
+	if r.Then == "" && t.timeout > 0 {
+		r.Then = ThenKill
+	}
+	return r
+}
+
+// adopt begins to hold sandboxes that were made: all of them, or none is left.
+func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []record, instances []sandbox.Instance) ([]*box, error) {
+	boxes := make([]*box, len(records))
+	for i, r := range records {
+		boxes[i] = f.newBox(r)
+		boxes[i].turn <- struct{}{} // until it is served
+		detail := map[string]string{"driver": r.Driver}
+		if r.Parent != "" {
+			detail["parent"] = r.Parent
+		}
+		if err := boxes[i].change(func(*record) {}, Event{Kind: EventCreated, Detail: detail}, Event{Kind: EventStarted}); err != nil {
+			return nil, errors.Join(err, f.abandon(boxes[:i]), destroyInstances(ctx, instances))
+		}
+	}
+	for i, b := range boxes {
+		f.index.add(b)
+		b.serve(driver, instances[i])
+		<-b.turn
+	}
+	return boxes, nil
+}
+
+// abandon ends boxes that were noted beside one that could not be.
+func (f *fleet) abandon(boxes []*box) (err error) {
+	for _, b := range boxes {
+		f.index.add(b)
+		err = errors.Join(err, f.end(b, sandbox.Exit{Cause: sandbox.Destroyed, Detail: "not all of its siblings could be made"}))
+		<-b.turn
+	}
+	return err
+}

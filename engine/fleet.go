@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"aether/engine/state"
+	"aether/sandbox"
+)
+
+// recordFormat counts up with every change of record that older programs could not
+// read.
+const recordFormat = 1
+
+// fleet is the sandboxes of an engine that has a state directory.
+type fleet struct {
+	engine  *Engine
+	drivers *Drivers
+	dir     *state.Dir
+	records *state.Kind[record]
+	used    *state.Kind[usedDriver]
+	history *history
+	answers *answers
+	index   *index
+
+	noted   sync.Map // names of drivers that are noted as used
+	closing sync.Once
+	closed  error // what could not be given back
+}
+
+// usedDriver says that a driver has made sandboxes of this state directory, and may
+// have left something when its program was killed.
+type usedDriver struct {
+	Name string `json:"name"`
+}
+
+var errNoState = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "this engine has no state directory and holds no sandboxes", Remedy: "open it with one"}
+
+// Open makes an engine that remembers its sandboxes in Options.State. What the last
+// one left is taken over: what is paused stays so, what ran when the last was killed
+// has ended (sandbox.Lost) and what was left of it is removed, and what ran when the
+// last was stopped is resumed in the background. Errors: Conflict if another program
+// uses the directory.
+func Open(opts Options) (*Engine, error) {
+	e := New(opts)
+	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex()}
+	err := f.open(opts.State)
+	if err == nil {
+		err = f.recover()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("engine: open: %w", err), f.shut(context.Background()))
+	}
+	e.fleet = f
+	f.resumeInterrupted()
+	return e, nil
+}
+
+func (f *fleet) open(path string) (err error) {
+	if f.dir, err = state.Open(path, f.engine.log); err != nil {
+		return err
+	}
+	if f.records, err = state.NewKind[record](f.dir, "sandboxes", recordFormat, nil); err != nil {
+		return err
+	}
+	if f.used, err = state.NewKind[usedDriver](f.dir, "drivers", 1, nil); err != nil {
+		return err
+	}
+	if f.history, err = openHistory(f.dir); err != nil {
+		return err
+	}
+	f.answers, err = openAnswers(f.dir)
+	return err
+}
+
+// recover takes over what the last engine left.
+func (f *fleet) recover() error {
+	if err := f.reap(context.Background()); err != nil {
+		return err
+	}
+	all, err := f.records.All()
+	if err != nil {
+		return err
+	}
+	boxes := make([]*box, 0, len(all))
+	for _, r := range all {
+		boxes = append(boxes, f.newBox(r))
+	}
+	slices.SortFunc(boxes, func(a, b *box) int { return byNumber(a, b.number) })
+	last, oldest := f.history.told()
+	for _, b := range boxes {
+		f.tell(missing(b.record.Changes, last, oldest))
+		f.index.add(b)
+		f.takeOver(b)
+	}
+	return nil
+}
+
+// takeOver brings the record of one sandbox up to date.
+func (f *fleet) takeOver(b *box) {
+	b.durable = b.record.State == Paused
+	err := b.clean(b.record.Kept)
+	switch b.record.State {
+	case Running:
+		err = errors.Join(err, f.lost(b, "the engine that held it was killed"))
+	case Paused:
+		if _, gone := os.Stat(b.keptDir()); gone != nil {
+			err = errors.Join(err, f.lost(b, "its checkpoint is gone"))
+		}
+	case Ended:
+		f.forget(f.index.end(b))
+	}
+	if err != nil {
+		f.engine.log.Error("engine: a sandbox of the last engine could not be taken over whole", "sandbox", b.id, "err", err)
+	}
+}
+
+func (f *fleet) lost(b *box, why string) error {
+	return f.end(b, sandbox.Exit{Cause: sandbox.Lost, Detail: why})
+}
+
+// clean removes what is in the home of a box besides its record and what is kept.
+func (b *box) clean(kept string) error {
+	home := b.fleet.records.Home(b.id)
+	entries, err := os.ReadDir(home)
+	for _, entry := range entries {
+		if entry.IsDir() && entry.Name() != kept {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(home, entry.Name())))
+		}
+	}
+	return err
+}
+
+// forget removes the records of sandboxes that ended long ago.
+func (f *fleet) forget(boxes []*box) {
+	for _, b := range boxes {
+		if err := f.records.Remove(b.id); err != nil {
+			f.engine.log.Error("engine: the record of a sandbox that has ended could not be removed", "sandbox", b.id, "err", err)
+		}
+	}
+}
+
+// reap has the drivers that were used remove what a killed program left.
+func (f *fleet) reap(ctx context.Context) error {
+	used, err := f.used.All()
+	if err != nil {
+		return err
+	}
+	for name := range used {
+		driver, err := f.drivers.Named(name)
+		if err != nil {
+			f.engine.log.Warn("engine: a driver that was used is not in this build", "driver", name)
+			continue
+		}
+		if r, ok := driver.(sandbox.Reaper); ok {
+			if count, err := r.Reap(ctx); err != nil {
+				f.engine.log.Error("engine: what a killed program left could not be removed", "driver", name, "removed", count, "err", err)
+			}
+		}
+	}
+	return nil
+}
+
+// uses notes, before the first, that a driver makes sandboxes here.
+func (f *fleet) uses(driver sandbox.Driver) error {
+	name := driver.Info().Name
+	if _, known := f.noted.Load(name); known {
+		return nil
+	}
+	if err := f.used.Save(name, usedDriver{name}); err != nil {
+		return err
+	}
+	f.noted.Store(name, true)
+	return nil
+}
+
+// tell publishes events. One that cannot be written does not undo what happened.
+func (f *fleet) tell(events []Event) {
+	if err := f.history.publish(events); err != nil {
+		f.engine.log.Error("engine: an event could not be written", "err", err)
+	}
+}
+
+// expiry is when the time of a sandbox is over that begins to run now.
+func expiry(timeout time.Duration) time.Time {
+	if timeout == 0 {
+		return time.Time{}
+	}
+	return time.Now().Round(0).Add(timeout)
+}

@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"aether/sandbox"
+)
+
+// Pause makes a sandbox a checkpoint on disk, of which nothing runs. It keeps its id,
+// and goes on from there when it is resumed. Errors: NotFound; Conflict if it is
+// paused, or has what its driver cannot keep; Unsupported if the driver cannot keep
+// memory.
+func (e *Engine) Pause(ctx context.Context, who Caller, id string) (Sandbox, error) {
+	ctx, b, release, err := e.turn(ctx, who, id)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	defer release()
+	switch r := b.copy(); r.State {
+	case Ended:
+		return Sandbox{}, r.gone()
+	case Paused:
+		return Sandbox{}, r.paused()
+	}
+	if err := e.fleet.keep(ctx, b, keeping{}); err != nil {
+		return Sandbox{}, fmt.Errorf("engine: pause %s: %w", id, err)
+	}
+	return b.view(), nil
+}
+
+// Resume has a paused sandbox go on. Errors: NotFound; Conflict if it runs, or cannot go
+// on on this host any more.
+func (e *Engine) Resume(ctx context.Context, who Caller, id string) (Sandbox, error) {
+	ctx, b, release, err := e.turn(ctx, who, id)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	defer release()
+	switch r := b.copy(); r.State {
+	case Ended:
+		return Sandbox{}, r.gone()
+	case Running:
+		return Sandbox{}, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: " + id, Reason: "the sandbox runs"}
+	}
+	if err := e.fleet.resume(ctx, b); err != nil {
+		return Sandbox{}, err
+	}
+	return b.view(), nil
+}
+
+// keeping is how a sandbox is paused.
+type keeping struct {
+	// filesDo: where memory cannot be kept, its files are, and the record says why.
+	filesDo bool
+	// interrupted: the engine is being stopped, and the next one resumes it.
+	interrupted bool
+}
+
+// keep pauses a box that runs and whose turn the caller has. If it fails, the box runs
+// on. The record is on disk before the instance is ended, and the checkpoint before
+// the record.
+func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
+	instance := b.instance()
+	if instance == nil {
+		return b.copy().gone()
+	}
+	keeper, reason, err := b.keeper(instance, how.filesDo)
+	if err != nil {
+		return err
+	}
+	b.leave(true)
+	defer b.leave(false)
+	kept := fmt.Sprintf("kept-%d", b.copy().Instances)
+	dir := filepath.Join(f.records.Home(b.id), kept)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	thaw, err := checkpoint(ctx, instance, keeper, dir)
+	if err != nil {
+		return err
+	}
+	if err := b.change(paused(kept, keeper.SnapshotFidelity(), reason, how)); err != nil {
+		return errors.Join(err, thaw())
+	}
+	b.unserved()
+	if err := instance.Destroy(context.WithoutCancel(ctx)); err != nil {
+		f.engine.log.Error("engine: the instance of a paused sandbox could not be ended", "sandbox", b.id, "err", err)
+	}
+	return nil
+}
+
+// keeper is the instance as one whose memory can be kept, or else its files, if those
+// do; reason says then why no more. Errors: Unsupported.
+func (b *box) keeper(instance sandbox.Instance, filesDo bool) (keeper sandbox.Snapshotter, reason string, err error) {
+	name := b.copy().Driver
+	_, restores := b.driver.(sandbox.Restorer)
+	keeper, keeps := instance.(sandbox.Snapshotter)
+	switch {
+	case !keeps || !restores:
+		return nil, "", &sandbox.Error{Class: sandbox.Unsupported, Reason: name + " keeps nothing of a sandbox"}
+	case keeper.SnapshotFidelity() != sandbox.Filesystem:
+		return keeper, "", nil
+	}
+	reason = name + " keeps the files of a sandbox here, and not its memory"
+	if !filesDo {
+		return nil, "", &sandbox.Error{Class: sandbox.Unsupported, Reason: reason}
+	}
+	return keeper, reason, nil
+}
+
+// checkpoint writes the state of an instance to dir, where it can such that nothing runs
+// from then on; thaw undoes that. Some drivers can only read what runs.
+func checkpoint(ctx context.Context, instance sandbox.Instance, keeper sandbox.Snapshotter, dir string) (thaw func() error, err error) {
+	thaw = func() error { return nil }
+	if pauser, ok := instance.(sandbox.Pauser); ok {
+		switch err := pauser.Pause(ctx); sandbox.ClassOf(err) {
+		case sandbox.Unavailable, sandbox.Unsupported: // then it is read while it runs
+		default:
+			if err != nil {
+				return nil, err
+			}
+			thaw = func() error { return pauser.Resume(context.WithoutCancel(ctx)) }
+		}
+	}
+	err = snapshotSoon(ctx, keeper, dir)
+	if err == nil {
+		return thaw, nil
+	}
+	if thawed := thaw(); thawed != nil || sandbox.ClassOf(err) != sandbox.Conflict || ctx.Err() != nil {
+		return nil, errors.Join(err, thawed)
+	}
+	return func() error { return nil }, snapshotSoon(ctx, keeper, dir)
+}
+
+// snapshotSoon tries again for a while where that may help: a process that ends while
+// it is read makes its driver give up.
+func snapshotSoon(ctx context.Context, keeper sandbox.Snapshotter, dir string) error {
+	for wait := firstSnapshotRetry; ; wait *= 2 {
+		err := keeper.Snapshot(ctx, dir)
+		var refusal *sandbox.Error
+		if !errors.As(err, &refusal) || !refusal.Retry || wait > lastSnapshotRetry {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
+
+const (
+	firstSnapshotRetry = time.Millisecond
+	lastSnapshotRetry  = time.Second
+)
+
+// paused is what becomes of the record of a sandbox that is paused, and the event.
+func paused(kept string, fidelity sandbox.Fidelity, reason string, how keeping) (func(*record), Event) {
+	detail := map[string]string{"fidelity": string(fidelity)}
+	if reason != "" {
+		detail["reason"] = reason
+	}
+	return func(r *record) {
+		r.State, r.Kept, r.Fidelity, r.Reason, r.Interrupted = Paused, kept, fidelity, reason, how.interrupted
+		if !how.interrupted {
+			r.Expires = time.Time{} // its time begins anew
+		}
+	}, Event{Kind: EventPaused, Detail: detail}
+}
+
+// resume makes a new instance of a paused box, whose turn the caller has. If it fails,
+// the box stays paused.
+func (f *fleet) resume(ctx context.Context, b *box) error {
+	driver, instance, err := f.restore(ctx, b)
+	if err != nil {
+		return fmt.Errorf("engine: resume %s: %w", b.id, err)
+	}
+	err = b.change(func(r *record) {
+		if !r.Interrupted {
+			r.Expires = expiry(r.Timeout)
+		}
+		r.State, r.Kept, r.Fidelity, r.Reason, r.Interrupted = Running, "", "", "", false
+		r.Instances++
+	}, Event{Kind: EventResumed})
+	if err != nil {
+		return errors.Join(fmt.Errorf("engine: resume %s: %w", b.id, err), instance.Destroy(context.WithoutCancel(ctx)))
+	}
+	b.serve(driver, instance)
+	if err := b.clean(""); err != nil {
+		f.engine.log.Error("engine: the checkpoint of a sandbox that was resumed could not be removed", "sandbox", b.id, "err", err)
+	}
+	return nil
+}
+
+func (f *fleet) restore(ctx context.Context, b *box) (sandbox.Driver, sandbox.Instance, error) {
+	r := b.copy()
+	driver, err := f.drivers.Named(r.Driver)
+	if err != nil {
+		return nil, nil, err
+	}
+	restorer, ok := driver.(sandbox.Restorer)
+	if !ok {
+		return nil, nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: r.Driver + " cannot restore sandboxes"}
+	}
+	if err := f.uses(driver); err != nil {
+		return nil, nil, err
+	}
+	spec := r.childSpec(fmt.Sprintf("%s-%d", r.ID, r.Instances))
+	if life := r.Spec.Timeouts.Lifetime; life > 0 {
+		spec.Timeouts.Lifetime = max(time.Millisecond, time.Until(r.Created.Add(life)))
+	}
+	instance, err := restorer.Restore(ctx, b.keptDir(), spec)
+	return driver, instance, err
+}
+
+// childSpec is what of a Spec counts for an instance that is restored or forked.
+func (r record) childSpec(id string) sandbox.Spec {
+	return sandbox.Spec{ID: id, Isolation: r.Spec.Isolation, Limits: r.Spec.Limits, Network: r.Spec.Network,
+		Timeouts: r.Spec.Timeouts, Metadata: r.Spec.Metadata}
+}

@@ -1,0 +1,213 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/engine"
+	"aether/guest"
+	"aether/sandbox"
+)
+
+// counted reads how far the process is that startCount has started.
+const counted = `cat /tmp/n`
+
+// startCount leaves a process running that counts.
+func startCount(t testing.TB, e *engine.Engine, id string) {
+	t.Helper()
+	client, release, err := e.Guest(t.Context(), alice, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	const count = `n=0; while :; do n=$((n+1)); echo $n > /tmp/n.new; mv /tmp/n.new /tmp/n; sleep 0.01; done`
+	running, err := client.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", count}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Close() })
+	sh(t, e, alice, id, "until [ -e /tmp/n ]; do sleep 0.01; done")
+}
+
+// goesOn wants what counts in a sandbox to count on, from where it was.
+func goesOn(t testing.TB, e *engine.Engine, id, from string) {
+	t.Helper()
+	now := ""
+	if !eventually(func() bool { now = sh(t, e, alice, id, counted); return longer(now, from) }) {
+		t.Errorf("it was at %s and is at %s", from, now)
+	}
+}
+
+// longer compares numbers as texts.
+func longer(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
+
+// TestPauseIsDurable: what is paused is a checkpoint and nothing else, also for another
+// engine, and goes on from there under its id.
+func TestPauseIsDurable(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	e := h.open()
+	id := create(t, e, alice, engine.CreateRequest{Timeout: time.Hour}).ID
+	startCount(t, e, id)
+	s, err := e.Pause(t.Context(), alice, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.State != engine.Paused || s.Fidelity != sandbox.Checkpoint || !s.Expires.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	_, err = e.Pause(t.Context(), alice, id)
+	wantClass(t, err, sandbox.Conflict)
+	_, err = tryShell(t.Context(), e, alice, id, "true")
+	wantClass(t, err, sandbox.Conflict)
+	_, err = e.Stats(t.Context(), alice, id)
+	wantClass(t, err, sandbox.Conflict)
+
+	h.close(e)
+	e = h.open()
+	if s := get(t, e, alice, id); s.State != engine.Paused {
+		t.Fatalf("after a restart: %+v", s)
+	}
+	if s, err = e.Resume(t.Context(), alice, id); err != nil {
+		t.Fatal(err)
+	}
+	if s.State != engine.Running || s.ID != id || s.Fidelity != "" || time.Until(s.Expires) < 59*time.Minute {
+		t.Errorf("%+v", s)
+	}
+	goesOn(t, e, id, "3")
+	_, err = e.Resume(t.Context(), alice, id)
+	wantClass(t, err, sandbox.Conflict)
+	if _, err := e.Pause(t.Context(), alice, id); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+	if err := e.Destroy(t.Context(), alice, id); err != nil {
+		t.Error(err)
+	}
+	if got := kinds(t, e, id); got != "created started paused resumed paused ended" {
+		t.Errorf("events: %s", got)
+	}
+}
+
+// TestManyPauses: a sandbox that is paused again and again forgets nothing.
+func TestManyPauses(t *testing.T) {
+	e := newHouse(t, sandbox.Checkpoint).open()
+	id := create(t, e, alice, engine.CreateRequest{AutoResume: true}).ID
+	startCount(t, e, id)
+	for range 5 {
+		at := sh(t, e, alice, id, counted)
+		if _, err := e.Pause(t.Context(), alice, id); err != nil {
+			t.Fatal(err)
+		}
+		goesOn(t, e, id, at) // which resumes it
+	}
+}
+
+// TestOnlyFilesAreNoPause: who asks for memory is not given files.
+func TestOnlyFilesAreNoPause(t *testing.T) {
+	e := newHouse(t, sandbox.Filesystem).open()
+	id := create(t, e, alice, engine.CreateRequest{}).ID
+	_, err := e.Pause(t.Context(), alice, id)
+	wantClass(t, err, sandbox.Unsupported)
+	if got := sh(t, e, alice, id, "echo there"); got != "there" {
+		t.Errorf("it does not go on: %q", got)
+	}
+}
+
+// TestTimeIsOver: it ends in a kill, or in a pause, and of what cannot be kept whole
+// files are, with the reason.
+func TestTimeIsOver(t *testing.T) {
+	for _, c := range []struct {
+		keep  sandbox.Fidelity
+		then  engine.Then
+		state engine.State
+		event string
+	}{
+		{sandbox.Checkpoint, "", engine.Ended, "created started ended"},
+		{sandbox.Checkpoint, engine.ThenPause, engine.Paused, "created started paused"},
+		{sandbox.Filesystem, engine.ThenPause, engine.Paused, "created started paused"},
+	} {
+		t.Run(string(c.keep)+" "+string(c.then), func(t *testing.T) {
+			e := newHouse(t, c.keep).open()
+			id := create(t, e, alice, engine.CreateRequest{AutoResume: true}).ID
+			sh(t, e, alice, id, "echo kept > /tmp/file")
+			if _, err := e.SetTimeout(t.Context(), alice, id, time.Millisecond, c.then); err != nil {
+				t.Fatal(err)
+			}
+			s := inState(t, e, id, c.state)
+			if got := kinds(t, e, id); got != c.event {
+				t.Errorf("events: %s", got)
+			}
+			if c.state == engine.Ended {
+				if s.Exit.Cause != sandbox.Expired {
+					t.Errorf("%+v", s.Exit)
+				}
+				return
+			}
+			if s.Fidelity != c.keep || (s.Reason == "") != (c.keep == sandbox.Checkpoint) {
+				t.Errorf("%+v", s)
+			}
+			if _, err := e.SetTimeout(t.Context(), alice, id, time.Hour, c.then); err != nil {
+				t.Fatal(err)
+			}
+			if got := sh(t, e, alice, id, "cat /tmp/file"); got != "kept" {
+				t.Errorf("it says %q", got)
+			}
+		})
+	}
+}
+
+// TestTimeCanBeChanged: the last word counts.
+func TestTimeCanBeChanged(t *testing.T) {
+	e := newHouse(t, sandbox.Filesystem).open()
+	id := create(t, e, alice, engine.CreateRequest{Timeout: 300 * time.Millisecond}).ID
+	if s, err := e.SetTimeout(t.Context(), alice, id, 0, ""); err != nil || !s.Expires.IsZero() {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	if s := get(t, e, alice, id); s.State != engine.Running {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestStopAndGoOn: what was made to outlive the engine goes on in the next, and the rest
+// has ended with the reason.
+func TestStopAndGoOn(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	e := h.open()
+	kept := create(t, e, alice, engine.CreateRequest{Keep: true}).ID
+	other := create(t, e, alice, engine.CreateRequest{}).ID
+	paused := create(t, e, alice, engine.CreateRequest{}).ID
+	startCount(t, e, kept)
+	if _, err := e.Pause(t.Context(), alice, paused); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		at := sh(t, e, alice, kept, counted)
+		h.close(e)
+		e = h.open()
+		goesOn(t, e, kept, at) // at once: it was made to
+	}
+	inState(t, e, kept, engine.Running)
+	if s := get(t, e, alice, other); s.State != engine.Ended || s.Exit.Cause != sandbox.Stopped || s.Exit.Detail == "" {
+		t.Errorf("%+v", s)
+	}
+	if s := get(t, e, alice, paused); s.State != engine.Paused {
+		t.Errorf("%+v", s)
+	}
+	if got := kinds(t, e, kept); got != "created started"+strings.Repeat(" paused resumed", 3) {
+		t.Errorf("events: %s", got)
+	}
+}
+
+// TestNothingIsMadeAfterClose: every call is refused.
+func TestNothingIsMadeAfterClose(t *testing.T) {
+	h := newHouse(t, sandbox.Filesystem)
+	e := h.open()
+	id := create(t, e, alice, engine.CreateRequest{}).ID
+	h.close(e)
+	_, err := e.Create(context.Background(), alice, engine.CreateRequest{})
+	wantClass(t, err, sandbox.Conflict)
+	_, err = e.Resume(context.Background(), alice, id)
+	wantClass(t, err, sandbox.Conflict)
+}
