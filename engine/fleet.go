@@ -29,7 +29,8 @@ type fleet struct {
 	answers *answers
 	index   *index
 
-	noted   sync.Map // names of drivers that are noted as used
+	noting  sync.Mutex      // held while one is noted
+	noted   map[string]bool // drivers that are noted as used
 	closing sync.Once
 	closed  error // what could not be given back
 }
@@ -49,7 +50,7 @@ var errNoState = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "
 // uses the directory.
 func Open(opts Options) (*Engine, error) {
 	e := New(opts)
-	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex()}
+	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), noted: map[string]bool{}}
 	err := f.open(opts.State)
 	if err == nil {
 		err = f.recover()
@@ -170,13 +171,15 @@ func (f *fleet) reap(ctx context.Context) error {
 // uses notes, before the first, that a driver makes sandboxes here.
 func (f *fleet) uses(driver sandbox.Driver) error {
 	name := driver.Info().Name
-	if _, known := f.noted.Load(name); known {
+	f.noting.Lock()
+	defer f.noting.Unlock()
+	if f.noted[name] {
 		return nil
 	}
 	if err := f.used.Save(name, usedDriver{name}); err != nil {
 		return err
 	}
-	f.noted.Store(name, true)
+	f.noted[name] = true
 	return nil
 }
 

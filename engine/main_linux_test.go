@@ -22,7 +22,12 @@ import (
 // cells makes the cells of all tests.
 var cells *cell.Driver
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimDir); dir != "" {
+		os.Exit(victim(dir))
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "aether-engine-")
