@@ -59,7 +59,7 @@ func measures(cmd *cobra.Command, drivers *drivers, measure func(context.Context
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		found, err := measure(ctx, first(list), lab.NewProgress(progressOf(cmd, *json)))
+		found, err := measure(ctx, list.First(), lab.NewProgress(progressOf(cmd, *json)))
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func compareCommand(drivers *drivers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c := comparison{profile.Compare(a, b), drivenBy(drivers.names())}
+		c := comparison{profile.Compare(a, b), drivenBy(drivers.Names())}
 		return c.print(cmd, *why, *asJSON)
 	}
 	return cmd

@@ -31,7 +31,7 @@ func kernelInstallCommand(drivers *drivers) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, d := range drivers.all() {
+		for _, d := range drivers.All() {
 			installer, ok := d.(kernel.Installer)
 			if !ok {
 				continue

@@ -25,7 +25,7 @@ func profileCommand(drivers *drivers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		driven := drivenBy(drivers.names())
+		driven := drivenBy(drivers.Names())
 		if *asJSON {
 			return printJSON(cmd, fullProfile{system.Profile(), driven.has(system), append([]string{}, system.Aliases()...), system.FieldNotes()})
 		}

@@ -42,7 +42,7 @@ func rankCommand(drivers *drivers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r.driven = drivenBy(drivers.names())
+		r.driven = drivenBy(drivers.Names())
 		return r.print(cmd, *asJSON)
 	}
 	return cmd

@@ -24,7 +24,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	status := report(stderr, root.ExecuteContext(ctx))
-	if err := drivers.close(ctx); err != nil {
+	if err := drivers.Close(ctx); err != nil {
 		return max(status, report(stderr, err))
 	}
 	return status

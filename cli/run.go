@@ -106,7 +106,7 @@ func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers *drivers) {
 }
 
 func (f *runFlags) complete(cmd *cobra.Command, drivers *drivers) {
-	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "net": {"none", "host"}, "driver": drivers.names()} {
+	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "net": {"none", "host"}, "driver": drivers.Names()} {
 		fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 		if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
 			panic(err) // the flag was registered just above
@@ -198,7 +198,7 @@ func (f *runFlags) run(cmd *cobra.Command, drivers *drivers, args []string) erro
 		return launchError(cmd, err)
 	}
 	if f.explain {
-		return explainSetUp(cmd, first(list), spec, args)
+		return explainSetUp(cmd, list.First(), spec, args)
 	}
 	if spec.Network.Mode == sandbox.HostNetwork {
 		printError(cmd, "aether: warning: --net host gives the command the host's own network, with everything that listens there")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"os"
 	"os/signal"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aether/engine"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -34,7 +34,7 @@ type session struct {
 	stopped chan struct{}
 }
 
-func (s *session) run(list iter.Seq[sandbox.Driver], spec sandbox.Spec, args []string) (err error) {
+func (s *session) run(list engine.Candidates, spec sandbox.Spec, args []string) (err error) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
@@ -46,11 +46,12 @@ func (s *session) run(list iter.Seq[sandbox.Driver], spec sandbox.Spec, args []s
 	defer begin()
 	go s.untilBegun(signals, begun)
 	watched, drawn := showProgress(ctx, s.cmd, s.flags.json)
-	s.driver, s.instance, err = create(watched, list, spec)
+	made, err := list.Create(watched, spec)
 	drawn()
 	if err != nil {
-		return err
+		return asFlag(err)
 	}
+	s.driver, s.instance = made.Driver, made.Instance
 	s.created = time.Now()
 	defer func() { err = errors.Join(err, s.destroy()) }()
 	s.client = guest.ClientFor(s.instance, guest.ClientOptions{})

@@ -29,7 +29,7 @@ sandbox is carried over:
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list := availabilities(cmd.Context(), drivers.all())
+		list := availabilities(cmd.Context(), drivers.All())
 		if *asJSON {
 			return printJSON(cmd, list)
 		}

@@ -125,7 +125,7 @@ func (h *holding) prepare(ctx context.Context, e *engine.Engine, o order) (*engi
 	}
 	ctx = image.WithProgress(ctx, h.imageProgress())
 	var first error // what the best one lacks is the first thing to mend
-	for d := range list {
+	for d := range list.All() {
 		t, err := e.Prepare(ctx, d, o.Recipe, func(step string) { h.say(news{Step: step}) })
 		if err == nil {
 			return t, nil

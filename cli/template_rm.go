@@ -43,7 +43,7 @@ func templateRemoveCommand(drivers *drivers) *cobra.Command {
 
 // reapAll removes what holders that were killed left on the host.
 func reapAll(cmd *cobra.Command, drivers *drivers) (err error) {
-	for _, d := range drivers.all() {
+	for _, d := range drivers.All() {
 		if r, ok := d.(sandbox.Reaper); ok {
 			_, failed := r.Reap(cmd.Context())
 			err = errors.Join(err, failed)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/cli/holder"
+	"aether/engine"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -48,7 +49,7 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 	}
 	f.input = f.input || len(args) == 0
 	s := &session{flags: f, cmd: cmd, start: time.Now()}
-	return s.run(slices.Values([]sandbox.Driver{driver}), spec, args)
+	return s.run(engine.Only(driver), spec, args)
 }
 
 // suggestTemplate names the nearest template where there is none of the name.

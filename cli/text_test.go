@@ -13,7 +13,7 @@ import (
 
 func TestRankFitsTheWidth(t *testing.T) {
 	// 70 is what the narrowest layout needs with weights.
-	everything := ranking{profiles: profile.Rank(profile.Profiles()), driven: drivenBy(newDrivers(all.Makers()).names())}
+	everything := ranking{profiles: profile.Rank(profile.Profiles()), driven: drivenBy(newDrivers(all.Makers()).Names())}
 	weighted := everything
 	weighted.weights = profile.Weights{profile.Isolation: 3}
 	for _, width := range []int{70, 80, 100, 120, 200} {

@@ -86,6 +86,11 @@ type Candidates struct {
 	before func(sandbox.Driver) error
 }
 
+// Only is one driver, which somebody has chosen.
+func Only(driver sandbox.Driver) Candidates {
+	return Candidates{list: slices.Values([]sandbox.Driver{driver}), named: true}
+}
+
 // Candidates finds the one that is named, or else all whose boundary is strong
 // enough. Those that are never reached are never made. Errors: Invalid for the field
 // driver; Unavailable for the field isolation.
@@ -98,7 +103,7 @@ func (d *Drivers) Candidates(name string, want sandbox.Boundary) (Candidates, er
 		if got := driver.Info().Boundary; got < want {
 			return Candidates{}, sandbox.Invalidf("driver", "%s gives a %v boundary, and the isolation asked for is %v", driver.Info().Name, got, want)
 		}
-		return Candidates{list: slices.Values([]sandbox.Driver{driver}), named: true}, nil
+		return Only(driver), nil
 	}
 	c := Candidates{list: d.strongEnough(want)}
 	if c.First() == nil {
@@ -117,6 +122,9 @@ func (d *Drivers) strongEnough(want sandbox.Boundary) iter.Seq[sandbox.Driver] {
 		}
 	}
 }
+
+// All are they, each made when it is reached.
+func (c Candidates) All() iter.Seq[sandbox.Driver] { return c.list }
 
 // First is the best of them, or nil if there is none.
 func (c Candidates) First() sandbox.Driver {
