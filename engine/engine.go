@@ -41,6 +41,9 @@ type Options struct {
 	// sandboxes with, best first. New has no use for them.
 	State   string
 	Drivers []sandbox.Maker
+
+	// beforeWrite, in tests, is called before every change of the state directory.
+	beforeWrite func() error
 }
 
 // New makes an engine without anything in it that remembers nothing: it has templates,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +52,7 @@ var errNoState = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "
 func Open(opts Options) (*Engine, error) {
 	e := New(opts)
 	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), noted: map[string]bool{}}
-	err := f.open(opts.State)
+	err := f.open(opts)
 	if err == nil {
 		err = f.recover()
 	}
@@ -63,8 +64,8 @@ func Open(opts Options) (*Engine, error) {
 	return e, nil
 }
 
-func (f *fleet) open(path string) (err error) {
-	if f.dir, err = state.Open(path, f.engine.log); err != nil {
+func (f *fleet) open(opts Options) (err error) {
+	if f.dir, err = opts.openState(f.engine.log); err != nil {
 		return err
 	}
 	if f.records, err = state.NewKind[record](f.dir, "sandboxes", recordFormat, nil); err != nil {
@@ -78,6 +79,13 @@ func (f *fleet) open(path string) (err error) {
 	}
 	f.answers, err = openAnswers(f.dir)
 	return err
+}
+
+func (o Options) openState(log *slog.Logger) (*state.Dir, error) {
+	if o.beforeWrite != nil {
+		return state.OpenWatched(o.State, log, o.beforeWrite)
+	}
+	return state.Open(o.State, log)
 }
 
 // recover takes over what the last engine left.

@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,7 +23,13 @@ import (
 
 // victimDir makes a test binary the program that is killed: it holds an engine in that
 // directory, makes sandboxes without end and says what it was answered.
-const victimDir = "AETHER_ENGINE_VICTIM"
+//
+// With victimStep, it kills itself before that change of its state, or ends when it has
+// lived one whole life.
+const (
+	victimDir  = "AETHER_ENGINE_VICTIM"
+	victimStep = "AETHER_ENGINE_VICTIM_STEP"
+)
 
 // answer is what the victim was told, after it was told.
 type answer struct {
@@ -32,12 +39,20 @@ type answer struct {
 
 func victim(dir string) int {
 	h := &house{dir: dir, keep: sandbox.Checkpoint}
-	e, err := engine.Open(h.options())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	opts := h.options()
+	step, err := strconv.ParseInt(os.Getenv(victimStep), 10, 64)
+	if err == nil {
+		opts = opts.BeforeWrite(killAt(step))
+	}
+	e, failed := engine.Open(opts)
+	if failed != nil {
+		fmt.Fprintln(os.Stderr, failed)
 		return 1
 	}
 	var out sync.Mutex
+	if err == nil {
+		return h.once(e, step, &out)
+	}
 	for worker := range 3 {
 		go func() {
 			for n := 0; ; n++ {
@@ -49,6 +64,36 @@ func victim(dir string) int {
 		}()
 	}
 	select {}
+}
+
+// killAt kills the program before a change of its state.
+func killAt(step int64) func() error {
+	var done atomic.Int64
+	return func() error {
+		if done.Add(1) > step {
+			self, err := os.FindProcess(os.Getpid())
+			if err != nil || self.Kill() != nil {
+				os.Exit(1)
+			}
+			select {}
+		}
+		return nil
+	}
+}
+
+// once lives a life that ends in a pause and one that ends, and closes the engine.
+func (h *house) once(e *engine.Engine, step int64, out *sync.Mutex) int {
+	for _, key := range []string{fmt.Sprintf("step-%d-0", step), fmt.Sprintf("step-%d-1", step)} {
+		if err := h.live(e, key, out); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if err := e.Close(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // live makes a sandbox and does to it what can be done.
@@ -90,28 +135,54 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	h := newHouse(t, sandbox.Checkpoint)
 	last := map[string]answer{} // by sandbox
 	for round := range soak.Count(3, 200) {
-		for _, a := range kill(t, h.dir, time.Duration(300+round*37%500)*time.Millisecond) {
-			last[a.Sandbox.ID] = a
+		answers, killed := kill(t, time.Duration(300+round*37%500)*time.Millisecond, victimDir+"="+h.dir)
+		if !killed {
+			t.Fatal("the victim ended by itself")
 		}
-		e := h.open()
-		for id, a := range last {
-			h.check(e, id, a)
-		}
-		eventsOnce(t, e)
-		h.close(e)
-		// Of those that have ended, only the last are remembered.
-		maps.DeleteFunc(last, func(_ string, a answer) bool { return a.Verb != "pause" || !strings.HasSuffix(a.Key, "0") })
+		h.compare(last, answers)
 	}
 	if len(last) == 0 {
 		t.Error("nothing was ever answered")
 	}
 }
 
-// kill lets a victim live for a while, and gives what it was answered.
-func kill(t *testing.T, dir string, after time.Duration) (answers []answer) {
+// TestKilledAtEveryWrite: the same for every change of the state.
+func TestKilledAtEveryWrite(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	last := map[string]answer{}
+	step := 0
+	for killed := true; killed; step++ {
+		var answers []answer
+		answers, killed = kill(t, time.Minute, victimDir+"="+h.dir, fmt.Sprintf("%s=%d", victimStep, step))
+		h.compare(last, answers)
+	}
+	if step < 30 {
+		t.Errorf("a life has %d steps only", step)
+	}
+}
+
+// compare holds what the next engine knows against what was answered to all before.
+func (h *house) compare(last map[string]answer, answers []answer) {
+	h.t.Helper()
+	for _, a := range answers {
+		last[a.Sandbox.ID] = a
+	}
+	e := h.open()
+	defer h.close(e)
+	for id, a := range last {
+		h.check(e, id, a)
+	}
+	eventsOnce(h.t, e)
+	// Of those that have ended, only the last are remembered.
+	maps.DeleteFunc(last, func(_ string, a answer) bool { return a.Verb != "pause" || !strings.HasSuffix(a.Key, "0") })
+}
+
+// kill lets a victim live until it was killed, by itself or after a while, and gives what
+// it was answered.
+func kill(t *testing.T, after time.Duration, env ...string) (answers []answer, killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), victimDir+"="+dir), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -133,11 +204,12 @@ func kill(t *testing.T, dir string, after time.Duration) (answers []answer) {
 			time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 		}
 	}
-	_, _ = io.Copy(io.Discard, out)
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("the victim ended by itself: %v", err)
+	err = cmd.Wait()
+	killed = err != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	if err != nil && !killed {
+		t.Fatalf("the victim failed: %v", err)
 	}
-	return answers
+	return answers, killed
 }
 
 // check holds a sandbox against the last that was answered of it. What was not answered
@@ -170,7 +242,7 @@ func (h *house) check(e *engine.Engine, id string, a answer) {
 }
 
 // eventsOnce wants the events of each sandbox to be a life, without anything twice.
-func eventsOnce(t *testing.T, e *engine.Engine) {
+func eventsOnce(t testing.TB, e *engine.Engine) {
 	t.Helper()
 	page, err := e.List(t.Context(), root, engine.Query{})
 	if err != nil {

@@ -185,14 +185,7 @@ func (f *fleet) resume(ctx context.Context, b *box) error {
 	if err != nil {
 		return fmt.Errorf("engine: resume %s: %w", b.id, err)
 	}
-	err = b.change(func(r *record) {
-		if !r.Interrupted {
-			r.Expires = expiry(r.Timeout)
-		}
-		r.State, r.Kept, r.Fidelity, r.Reason, r.Interrupted = Running, "", "", "", false
-		r.Instances++
-	}, Event{Kind: EventResumed})
-	if err != nil {
+	if err = b.change(resumed(b.copy())); err != nil {
 		return errors.Join(fmt.Errorf("engine: resume %s: %w", b.id, err), instance.Destroy(context.WithoutCancel(ctx)))
 	}
 	b.serve(driver, instance)
@@ -200,6 +193,22 @@ func (f *fleet) resume(ctx context.Context, b *box) error {
 		f.engine.log.Error("engine: the checkpoint of a sandbox that was resumed could not be removed", "sandbox", b.id, "err", err)
 	}
 	return nil
+}
+
+// resumed is what becomes of the record of a sandbox that runs again, and the event. Its
+// time begins anew, unless the engine interrupted it.
+func resumed(was record) (func(*record), Event) {
+	detail := map[string]string{"fidelity": string(was.Fidelity)}
+	if was.Reason != "" {
+		detail["reason"] = was.Reason
+	}
+	return func(r *record) {
+		if !r.Interrupted || r.Expires.IsZero() {
+			r.Expires = expiry(r.Timeout)
+		}
+		r.State, r.Kept, r.Fidelity, r.Reason, r.Interrupted = Running, "", "", "", false
+		r.Instances++
+	}, Event{Kind: EventResumed, Detail: detail}
 }
 
 func (f *fleet) restore(ctx context.Context, b *box) (sandbox.Driver, sandbox.Instance, error) {

@@ -32,6 +32,12 @@ func Open(path string, log *slog.Logger) (*Dir, error) {
 	return open(path, log, osDisk{})
 }
 
+// OpenWatched is Open for tests: before is called before every change of the directory,
+// which is not made if it fails.
+func OpenWatched(path string, log *slog.Logger, before func() error) (*Dir, error) {
+	return open(path, log, watched{before})
+}
+
 func open(path string, log *slog.Logger, disk disk) (*Dir, error) {
 	if err := storedir.Prepare(path); err != nil {
 		return nil, err

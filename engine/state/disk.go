@@ -54,3 +54,35 @@ func (osDisk) append(file *os.File, lines []byte) error {
 }
 
 func (osDisk) syncFile(file *os.File) error { return file.Sync() }
+
+// watched asks before each call.
+type watched struct{ before func() error }
+
+func (w watched) unless(do func() error) error {
+	if err := w.before(); err != nil {
+		return err
+	}
+	return do()
+}
+
+func (w watched) write(path string, contents []byte, sync bool) error {
+	return w.unless(func() error { return osDisk{}.write(path, contents, sync) })
+}
+func (w watched) mkdir(path string) error {
+	return w.unless(func() error { return osDisk{}.mkdir(path) })
+}
+func (w watched) rename(from, to string) error {
+	return w.unless(func() error { return osDisk{}.rename(from, to) })
+}
+func (w watched) sync(dir string) error {
+	return w.unless(func() error { return osDisk{}.sync(dir) })
+}
+func (w watched) removeAll(path string) error {
+	return w.unless(func() error { return osDisk{}.removeAll(path) })
+}
+func (w watched) append(file *os.File, lines []byte) error {
+	return w.unless(func() error { return osDisk{}.append(file, lines) })
+}
+func (w watched) syncFile(file *os.File) error {
+	return w.unless(func() error { return osDisk{}.syncFile(file) })
+}
