@@ -98,6 +98,15 @@ func ended(exit sandbox.Exit) (func(*record), Event) {
 	}, Event{Kind: EventEnded, Detail: detail}
 }
 
+// endedBy is what becomes of a record that does not say yet what an event has told.
+func endedBy(told Event) func(*record) {
+	to, _ := ended(sandbox.Exit{Cause: sandbox.Cause(told.Detail["cause"]), Detail: told.Detail["detail"]})
+	return func(r *record) {
+		to(r)
+		r.EndedAt, r.Changes = told.Time, nil
+	}
+}
+
 // watch notes the end of an instance that nobody has asked for.
 func (b *box) watch(instance sandbox.Instance) {
 	exit, err := instance.Wait(context.Background())
@@ -204,7 +213,7 @@ func (f *fleet) shut(ctx context.Context) error {
 	f.closing.Do(func() {
 		errs := []error{f.drivers.Close(ctx)}
 		if f.history != nil {
-			errs = append(errs, f.history.journal.Close())
+			errs = append(errs, f.history.shut())
 		}
 		if f.answers != nil {
 			errs = append(errs, f.answers.journal.Close())

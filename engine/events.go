@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -27,6 +28,8 @@ type history struct {
 	list []Event // of consecutive numbers
 	last uint64
 	next chan struct{} // closed when there is another
+	// unwritten are events that the journal does not have yet, for its disk was full.
+	unwritten []Event
 }
 
 // openHistory goes on where the journal ends.
@@ -58,9 +61,9 @@ func (h *history) add(event Event) {
 }
 
 // publish numbers events, writes them and wakes who waits. The writing is in the order
-// of the numbers and not synced, so that it takes microseconds. An event that cannot be
-// written is told all the same; the error is for the log.
-func (h *history) publish(events []Event) (err error) {
+// of the numbers and not synced, so that it takes microseconds. Events that cannot be
+// written are told all the same, and written with the next; the error is for the log.
+func (h *history) publish(events []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -69,13 +72,31 @@ func (h *history) publish(events []Event) (err error) {
 	for _, event := range events {
 		event.Number = h.last + 1
 		h.add(event)
-		if failed := h.journal.Append(event); failed != nil {
-			err = failed
-		}
+		h.unwritten = append(h.unwritten, event)
 	}
 	close(h.next)
 	h.next = make(chan struct{})
-	return err
+	return h.flush()
+}
+
+// flush writes what the journal does not have yet. h.mu is held.
+func (h *history) flush() error {
+	for len(h.unwritten) > 0 {
+		if err := h.journal.Append(h.unwritten[0]); err != nil {
+			h.unwritten = h.unwritten[max(0, len(h.unwritten)-maxHistory):]
+			return err
+		}
+		h.unwritten = h.unwritten[1:]
+	}
+	h.unwritten = nil
+	return nil
+}
+
+// shut writes what it can and closes the journal.
+func (h *history) shut() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.flush(), h.journal.Close())
 }
 
 // after gives what is known after a number, and what to wait for if that is nothing.
@@ -132,28 +153,26 @@ func (e *Engine) Events(ctx context.Context, who Caller, after uint64) iter.Seq2
 }
 
 // missing are those of a record's last changes that were not written to the journal,
-// because the program was killed in between. last is when each sandbox last had an
-// event, and oldest when the journal begins.
-func missing(changes []Event, last map[string]time.Time, oldest time.Time) (list []Event) {
+// because the program was killed in between. last is the last event of each sandbox,
+// and oldest when the journal begins.
+func missing(changes []Event, last map[string]Event, oldest time.Time) (list []Event) {
 	for _, change := range changes {
 		told, known := last[change.Sandbox]
-		if known && change.Time.After(told) || !known && change.Time.After(oldest) {
+		if known && change.Time.After(told.Time) || !known && change.Time.After(oldest) {
 			list = append(list, change)
 		}
 	}
 	return list
 }
 
-// told is when each sandbox last had an event, and when the oldest that is known was.
-func (h *history) told() (last map[string]time.Time, oldest time.Time) {
-	last = map[string]time.Time{}
+// told is the last event of each sandbox, and when the oldest that is known was.
+func (h *history) told() (last map[string]Event, oldest time.Time) {
+	last = map[string]Event{}
 	for i, event := range h.list {
 		if i == 0 {
 			oldest = event.Time
 		}
-		if event.Sandbox != "" {
-			last[event.Sandbox] = event.Time
-		}
+		last[event.Sandbox] = event
 	}
 	return last, oldest
 }

@@ -106,7 +106,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // TestMissingEvents: what a record tells and the journal does not is found.
 func TestMissingEvents(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
-	last := map[string]time.Time{"a": at(5)}
+	last := map[string]Event{"a": {Time: at(5)}}
 	for name, c := range map[string]struct {
 		changes []Event
 		oldest  time.Time

@@ -106,17 +106,23 @@ func (f *fleet) recover() error {
 	for _, b := range boxes {
 		f.tell(missing(b.record.Changes, last, oldest))
 		f.index.add(b)
-		f.takeOver(b)
+		f.takeOver(b, last[b.id])
 	}
 	return nil
 }
 
-// takeOver brings the record of one sandbox up to date.
-func (f *fleet) takeOver(b *box) {
+// takeOver brings the record of one sandbox up to date. last is the last that was told
+// of it: that its end was told and not written, as on a full disk, is no second end.
+func (f *fleet) takeOver(b *box, last Event) {
 	b.durable = b.record.State == Paused
 	err := b.clean(b.record.Kept)
 	switch b.record.State {
 	case Running:
+		if last.Kind == EventEnded {
+			err = errors.Join(err, b.change(endedBy(last)))
+			f.forget(f.index.end(b))
+			break
+		}
 		err = errors.Join(err, f.lost(b, "the engine that held it was killed"))
 	case Paused:
 		if _, gone := os.Stat(b.keptDir()); gone != nil {

@@ -1,0 +1,76 @@
+package engine_test
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+// TestFullDiskAtEveryWrite: a disk that is full for one write fails the call, as
+// exhausted, or nothing; and what was answered holds, now and for the next engine.
+func TestFullDiskAtEveryWrite(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	step, failures := int64(0), 0
+	for met := true; met; step++ {
+		var writes atomic.Int64
+		opts := h.options().BeforeWrite(func() error {
+			if writes.Add(1) == step+1 {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		opts.Logger = slog.New(slog.DiscardHandler) // which is told of what nobody is answered
+		e, err := engine.Open(opts)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		last := map[string]answer{}
+		for n := range 2 {
+			if err := h.tryLife(e, fmt.Sprintf("%d-%d", step, n), last); err != nil {
+				failures++
+				wantClass(t, err, sandbox.Exhausted)
+			}
+		}
+		if _, err := e.Create(t.Context(), alice, engine.CreateRequest{}); err != nil {
+			create(t, e, alice, engine.CreateRequest{}) // there is room again
+		}
+		met = writes.Load() > step
+		h.close(e)
+		h.compare(last, nil)
+	}
+	if step < 30 || failures < 5 {
+		t.Errorf("there were %d steps, of which %d failed a call", step, failures)
+	}
+}
+
+// tryLife does to a sandbox what can be done until something fails, and notes what was
+// answered.
+func (h *house) tryLife(e *engine.Engine, key string, last map[string]answer) error {
+	ctx := h.t.Context()
+	s, err := e.Create(ctx, alice, engine.CreateRequest{Key: key})
+	if err != nil {
+		return err
+	}
+	last[s.ID] = answer{"create", key, s}
+	if _, err = e.Pause(ctx, alice, s.ID); err != nil {
+		return err
+	}
+	last[s.ID] = answer{"pause", key, s}
+	if key[len(key)-1] == '0' {
+		return nil
+	}
+	if _, err = e.Resume(ctx, alice, s.ID); err != nil {
+		return err
+	}
+	last[s.ID] = answer{"resume", key, s}
+	if err = e.Destroy(ctx, alice, s.ID); err != nil {
+		return err
+	}
+	last[s.ID] = answer{"destroy", key, s}
+	return nil
+}
