@@ -1,7 +1,26 @@
-// Package engine keeps sandboxes ready over any driver: templates that are
-// prepared once and forked, pools of children that are forked ahead, and the tree
-// of who was forked from whom. How a sandbox is made or forked is a driver's
-// business, and who may ask for one is that of the front doors.
+// Package engine holds sandboxes over any driver: those of tenants, which it
+// remembers, and what is kept ready, as templates that are prepared once and forked,
+// pools of children that are forked ahead, and the tree of who was forked from whom.
+// How a sandbox is made or forked is a driver's business, and who may ask for one is
+// that of the front doors.
+//
+// # Sandboxes of tenants
+//
+// An engine that was opened with a state directory makes sandboxes with the driver that
+// is named or the best that holds what is needed, under ids of its own. An id stays
+// through pauses and restarts, whichever instance serves it. What is a tenant's does not
+// exist for another. Pause is durable: a checkpoint in the state directory, then nothing
+// that runs. When the time of a sandbox is over, it is ended or paused.
+//
+// State is files (package state). The record of a running sandbox is renamed into place
+// and not synced, for a loss of power ends it anyway; that of a paused one, and the answer
+// to an idempotency key, are on disk before the call returns. Each record carries the
+// events of its last change, so that the next engine tells those which this one was
+// killed before telling.
+//
+// Close pauses the sandboxes that were made to outlive the engine (Keep), and the next
+// engine resumes them: in the background, and at once if somebody uses one. The others
+// have ended as sandbox.Stopped. After a kill, what ran has ended as sandbox.Lost.
 //
 // # Templates
 //

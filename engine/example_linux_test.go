@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"aether/engine"
+	"aether/guest"
 	"aether/interpreter"
 	"aether/sandbox"
 )
@@ -55,6 +56,21 @@ func TestExample(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("cells are forked on amd64 only")
 	}
+	prints(t, Example, "[42, 43]\n")
+}
+
+func TestExampleOpen(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	exampleOptions = h.options
+	prints(t, ExampleOpen, "it goes on\n")
+}
+
+// exampleOptions are the state directory and the drivers of ExampleOpen.
+var exampleOptions func() engine.Options
+
+// prints runs an example and holds its output against what it says.
+func prints(t *testing.T, example func(), want string) {
+	t.Helper()
 	stdout := os.Stdout
 	defer func() { os.Stdout = stdout }()
 	r, w, err := os.Pipe()
@@ -62,9 +78,44 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Stdout = w
-	Example()
+	example()
 	w.Close()
-	if said, err := io.ReadAll(r); err != nil || string(said) != "[42, 43]\n" {
+	if said, err := io.ReadAll(r); err != nil || string(said) != want {
 		t.Errorf("it prints %q, %v", said, err)
+	}
+}
+
+// A program that is restarted while agents work: what was made to outlive it goes on.
+func ExampleOpen() {
+	ctx := context.Background()
+	who := engine.Caller{Tenant: "tenant-1", Name: "example"}
+	opts := exampleOptions()
+	e, err := engine.Open(opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	made, err := e.Create(ctx, who, engine.CreateRequest{Keep: true, Key: "the first"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := e.Close(ctx); err != nil { // as on SIGTERM
+		log.Fatal(err)
+	}
+
+	if e, err = engine.Open(opts); err != nil {
+		log.Fatal(err)
+	}
+	defer e.Close(ctx)
+	client, release, err := e.Guest(ctx, who, made.ID) // which waits until it runs
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer release()
+	running, err := client.Start(ctx, guest.Cmd{Path: "echo", Args: []string{"it", "goes", "on"}, Stdout: os.Stdout})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := running.Wait(); err != nil {
+		log.Fatal(err)
 	}
 }
