@@ -57,6 +57,7 @@ func Open(opts Options) (*Engine, error) {
 		err = f.recover()
 	}
 	if err != nil {
+		e.end()
 		return nil, errors.Join(fmt.Errorf("engine: open: %w", err), f.shut(context.Background()))
 	}
 	e.fleet = f

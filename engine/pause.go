@@ -189,6 +189,7 @@ func (f *fleet) resume(ctx context.Context, b *box) error {
 		return errors.Join(fmt.Errorf("engine: resume %s: %w", b.id, err), instance.Destroy(context.WithoutCancel(ctx)))
 	}
 	b.serve(driver, instance)
+	// Drivers have what they still need of the checkpoint open or mounted.
 	if err := b.clean(""); err != nil {
 		f.engine.log.Error("engine: the checkpoint of a sandbox that was resumed could not be removed", "sandbox", b.id, "err", err)
 	}
