@@ -1,5 +1,11 @@
 package engine
 
+import "time"
+
+// SweepAfter sets how soon the contents of removed checkpoints are removed, for all
+// engines.
+func SweepAfter(d time.Duration) { sweepAfter = d }
+
 // BeforeWrite has a function called before every change of the state directory, which
 // is not made if it fails.
 func (o Options) BeforeWrite(before func() error) Options {

@@ -29,6 +29,7 @@ type fleet struct {
 	history *history
 	answers *answers
 	index   *index
+	sweeper *sweeper
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -51,7 +52,7 @@ var errNoState = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "
 // uses the directory.
 func Open(opts Options) (*Engine, error) {
 	e := New(opts)
-	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), noted: map[string]bool{}}
+	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), sweeper: newSweeper(), noted: map[string]bool{}}
 	err := f.open(opts)
 	if err == nil {
 		err = f.recover()
@@ -61,6 +62,7 @@ func Open(opts Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("engine: open: %w", err), f.shut(context.Background()))
 	}
 	e.fleet = f
+	e.watching.Go(f.sweep)
 	f.resumeInterrupted()
 	return e, nil
 }
@@ -148,6 +150,7 @@ func (b *box) clean(kept string) error {
 	for _, entry := range entries {
 		if entry.IsDir() && entry.Name() != kept {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(home, entry.Name())))
+			b.fleet.sweeper.note(b.copy().Driver)
 		}
 	}
 	return err
@@ -169,18 +172,22 @@ func (f *fleet) reap(ctx context.Context) error {
 		return err
 	}
 	for name := range used {
-		driver, err := f.drivers.Named(name)
-		if err != nil {
-			f.engine.log.Warn("engine: a driver that was used is not in this build", "driver", name)
-			continue
-		}
-		if r, ok := driver.(sandbox.Reaper); ok {
-			if count, err := r.Reap(ctx); err != nil {
-				f.engine.log.Error("engine: what a killed program left could not be removed", "driver", name, "removed", count, "err", err)
-			}
-		}
+		f.reapOne(ctx, name)
 	}
 	return nil
+}
+
+func (f *fleet) reapOne(ctx context.Context, name string) {
+	driver, err := f.drivers.Named(name)
+	if err != nil {
+		f.engine.log.Warn("engine: a driver that was used is not in this build", "driver", name)
+		return
+	}
+	if r, ok := driver.(sandbox.Reaper); ok {
+		if count, err := r.Reap(ctx); err != nil && ctx.Err() == nil {
+			f.engine.log.Error("engine: what nobody needs could not be removed", "driver", name, "removed", count, "err", err)
+		}
+	}
 }
 
 // uses notes, before the first, that a driver makes sandboxes here.

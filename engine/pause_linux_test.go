@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +103,42 @@ func TestManyPauses(t *testing.T) {
 		}
 		goesOn(t, e, id, at) // which resumes it
 	}
+}
+
+// TestCheckpointsAreRemoved: what the checkpoints of sandboxes that were resumed or ended
+// took of the disk is given back while the engine lives.
+func TestCheckpointsAreRemoved(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	e := h.open()
+	id := create(t, e, alice, engine.CreateRequest{}).ID
+	startCount(t, e, id)
+	stored := func() (bytes int64) {
+		list, err := filepath.Glob(filepath.Join(h.dir, "run", "disks", "snapshots", "blobs", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range list {
+			if info, err := os.Stat(name); err == nil { // else it was just removed
+				bytes += info.Size()
+			}
+		}
+		return bytes
+	}
+	if _, err := e.Pause(t.Context(), alice, id); err != nil {
+		t.Fatal(err)
+	}
+	paused := stored()
+	if paused < 64<<10 {
+		t.Fatalf("the memory of a process is %d bytes, or elsewhere", paused)
+	}
+	if _, err := e.Resume(t.Context(), alice, id); err != nil {
+		t.Fatal(err)
+	}
+	// The files that it had written are a layer of the new instance.
+	if !eventually(func() bool { return stored() < paused/10 }) {
+		t.Errorf("%d bytes are left of %d", stored(), paused)
+	}
+	goesOn(t, e, id, "3")
 }
 
 // TestOnlyFilesAreNoPause: who asks for memory is not given files.
