@@ -60,7 +60,11 @@ func (f *fleet) fork(ctx context.Context, source *box, req ForkRequest) ([]strin
 		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: source.copy().Driver + " cannot fork sandboxes"}
 	}
 	records, specs := f.children(source.copy(), req)
-	instances, err := forker.Fork(ctx, specs)
+	var instances []sandbox.Instance
+	err = soon(ctx, func() (err error) {
+		instances, err = forker.Fork(ctx, specs)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -132,37 +132,15 @@ func checkpoint(ctx context.Context, instance sandbox.Instance, keeper sandbox.S
 			thaw = func() error { return pauser.Resume(context.WithoutCancel(ctx)) }
 		}
 	}
-	err = snapshotSoon(ctx, keeper, dir)
+	err = soon(ctx, func() error { return keeper.Snapshot(ctx, dir) })
 	if err == nil {
 		return thaw, nil
 	}
 	if thawed := thaw(); thawed != nil || sandbox.ClassOf(err) != sandbox.Conflict || ctx.Err() != nil {
 		return nil, errors.Join(err, thawed)
 	}
-	return func() error { return nil }, snapshotSoon(ctx, keeper, dir)
+	return func() error { return nil }, soon(ctx, func() error { return keeper.Snapshot(ctx, dir) })
 }
-
-// snapshotSoon tries again for a while where that may help: a process that ends while
-// it is read makes its driver give up.
-func snapshotSoon(ctx context.Context, keeper sandbox.Snapshotter, dir string) error {
-	for wait := firstSnapshotRetry; ; wait *= 2 {
-		err := keeper.Snapshot(ctx, dir)
-		var refusal *sandbox.Error
-		if !errors.As(err, &refusal) || !refusal.Retry || wait > lastSnapshotRetry {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		case <-time.After(wait):
-		}
-	}
-}
-
-const (
-	firstSnapshotRetry = time.Millisecond
-	lastSnapshotRetry  = time.Second
-)
 
 // paused is what becomes of the record of a sandbox that is paused, and the event.
 func paused(kept string, fidelity sandbox.Fidelity, reason string, how keeping) (func(*record), Event) {
