@@ -57,6 +57,12 @@ func open(path string, log *slog.Logger, disk disk) (*Dir, error) {
 	return d, nil
 }
 
+// View reads a directory that another program may be using meanwhile: records are
+// loaded from it, and nothing is written to it. It need not be closed.
+func View(path string, log *slog.Logger) *Dir {
+	return &Dir{path: path, log: log, disk: osDisk{}}
+}
+
 // clear removes what was on its way out.
 func (d *Dir) clear() error {
 	if err := storedir.RemoveAll(d.removed()); err != nil {

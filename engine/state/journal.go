@@ -41,11 +41,15 @@ type Journal struct {
 	mu      sync.Mutex
 	waiting *commit // lines that nobody writes yet
 	writing bool
-	file    *os.File
 	number  int
 	size    int64
 	closed  bool
 	idle    *sync.Cond
+
+	// fileMu is held while the file is replaced, closed or synced. Whoever writes reads
+	// file without it: there is one, and it is the one that replaces.
+	fileMu sync.Mutex
+	file   *os.File
 }
 
 // commit is lines that go to disk together.
@@ -209,16 +213,16 @@ func seekTo(file *os.File, at int64) error {
 
 // turn begins the next file and removes the oldest.
 func (j *Journal) turn() error {
+	j.fileMu.Lock()
+	defer j.fileMu.Unlock()
 	old := j.file
 	j.number++
 	if err := j.openFile(); err != nil {
 		j.number--
 		return err
 	}
-	err := old.Close()
-	if j.opts.Durable {
-		err = errors.Join(err, j.dir.disk.sync(j.dir.path))
-	}
+	// Sync reaches the newest file alone.
+	err := errors.Join(j.dir.disk.syncFile(old), old.Close(), j.dir.disk.sync(j.dir.path))
 	numbers, listed := j.numbers()
 	err = errors.Join(err, listed)
 	for len(numbers) > max(1, j.opts.Files) {
@@ -226,6 +230,17 @@ func (j *Journal) turn() error {
 		numbers = numbers[1:]
 	}
 	return err
+}
+
+// Sync has every line on disk that was appended before, for journals that are not
+// Durable. Nobody who appends meanwhile waits for it.
+func (j *Journal) Sync() error {
+	j.fileMu.Lock()
+	defer j.fileMu.Unlock()
+	if err := j.dir.disk.syncFile(j.file); err != nil {
+		return fmt.Errorf("state: sync the journal %s: %w", j.name, diskError(err))
+	}
+	return nil
 }
 
 // Replay gives every line that was written, oldest first.
@@ -269,5 +284,7 @@ func (j *Journal) Close() error {
 	for j.writing {
 		j.idle.Wait()
 	}
+	j.fileMu.Lock()
+	defer j.fileMu.Unlock()
 	return j.file.Close()
 }

@@ -133,3 +133,47 @@ func TestJournalOfTheDead(t *testing.T) {
 		}
 	}
 }
+
+// TestJournalSync: what was appended before is on disk, in whichever file it is, and
+// nobody who appends has waited for that.
+func TestJournalSync(t *testing.T) {
+	disk := &counting{}
+	d := openTest(t, t.TempDir(), disk)
+	defer d.Close()
+	j, err := d.OpenJournal("audit", JournalOptions{FileBytes: 200, Files: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	for w := range 4 {
+		work.Go(func() {
+			for n := range 100 {
+				if err := j.Append(fmt.Sprintf("%d-%d", w, n)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		work.Go(func() {
+			for range 10 {
+				if err := j.Sync(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	numbers, err := j.numbers()
+	if lines := replayed(t, j); len(lines) != 400 || err != nil {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	// One for each call, and one for each file that was left.
+	if syncs := disk.syncs.Load(); syncs != int64(40+len(numbers)-1) {
+		t.Errorf("%d waits for the disk, %d files", syncs, len(numbers))
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := j.Sync(); err == nil {
+		t.Error("a closed journal is synced")
+	}
+}

@@ -156,6 +156,22 @@ func TestMigration(t *testing.T) {
 	}
 }
 
+// TestView: records are read while another program has the directory.
+func TestView(t *testing.T) {
+	path := t.TempDir()
+	d := openTest(t, path, osDisk{})
+	defer d.Close()
+	seen := things(t, View(path, quiet))
+	for n := range 3 {
+		if err := things(t, d).Save("a", thing{"a", n}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := seen.Load("a"); err != nil || got.Count != n {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
 func FuzzRecord(f *testing.F) {
 	whole, _ := encode(1, thing{"x", 7})
 	for _, seed := range [][]byte{whole, {}, []byte("{\"format\":1,\"crc32c\":0}\n\n"), []byte("\n")} {
