@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Class says what kind of failure an error is. Front doors map it once, to an
@@ -59,6 +60,8 @@ type Error struct {
 	Remedy string
 	// Retry says that the same call may succeed later with nothing changed.
 	Retry bool
+	// After is how long to wait before that, where something is known about it.
+	After time.Duration
 	// Err is the cause, or nil.
 	Err error
 }
