@@ -1,7 +1,10 @@
 package sysinfo
 
 import (
+	"errors"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +17,22 @@ func Memory() (total, free int64, err error) {
 		return 0, 0, os.NewSyscallError("sysinfo", err)
 	}
 	return int64(info.Totalram) * int64(info.Unit), int64(info.Freeram) * int64(info.Unit), nil
+}
+
+// Available is how many bytes of memory could be had without swapping: what nobody
+// uses, and what of the caches can be given up.
+func Available() (int64, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 53)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, errors.New("sysinfo: /proc/meminfo does not say how much memory is available")
 }
 
 // HalfOfMemory is the memory of a sandbox that states no limit: enough for any

@@ -26,6 +26,19 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestAvailable: caches that can be given up are part of it, and it is no more than
+// there is.
+func TestAvailable(t *testing.T) {
+	total, free, err := Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	available, err := Available()
+	if err != nil || available < free/2 || available > total {
+		t.Errorf("%d bytes are available, %v; %d of %d are free", available, err, free, total)
+	}
+}
+
 func TestRelease(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

@@ -1,0 +1,5 @@
+package access
+
+import "aether/internal/host/sysinfo"
+
+func available() (int64, error) { return sysinfo.Available() }
