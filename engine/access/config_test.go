@@ -134,6 +134,19 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
+// TestPageShowsAConfig that is one.
+func TestPageShowsAConfig(t *testing.T) {
+	page, err := os.ReadFile("../../docs/tenants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	text, _, found := strings.Cut(rest, "```")
+	if c, err := ParseConfig([]byte(text)); !found || err != nil || len(c.Tenants) == 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 // TestPermit: a tenant has the policy of its entry or the default's, operators have
 // none, and what a quota counts must be stated.
 func TestPermit(t *testing.T) {
