@@ -247,4 +247,5 @@ func TestComplete(t *testing.T) {
 		t.Errorf("unbounded: %+v, %v", got.Limits, Allow(open, got))
 	}
 	checkClass(t, "unbounded", Allow(Policy{}, sandbox.Spec{}), sandbox.Denied)
+	checkClass(t, "without a limit that has a maximum", Allow(Policy{UnboundedMemory: true, UnboundedDisk: true, MaxLimits: sandbox.Limits{CPUs: 1}}, sandbox.Spec{}), sandbox.Denied)
 }

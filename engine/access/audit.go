@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"aether/engine/state"
@@ -103,13 +102,14 @@ func (a *Audit) Record(who Caller, what, on string, began time.Time, result erro
 	return nil
 }
 
-// shorten makes text of any bytes a bounded one of letters.
+// shorten bounds a text. It may be of any bytes: JSON has those that are no letters
+// replaced.
 func shorten(text string) string {
 	const mark = "..."
 	if len(text) > maxAuditText {
 		text = text[:maxAuditText-len(mark)] + mark
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return text
 }
 
 // Each gives every entry that there still is, oldest first, until an error.

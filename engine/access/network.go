@@ -45,7 +45,7 @@ func isPublicPrefix(p netip.Prefix) bool {
 	if p.Addr().Is4() {
 		return !slices.ContainsFunc(special4, p.Overlaps)
 	}
-	return routed6.Contains(p.Addr()) && p.Bits() >= routed6.Bits() && !slices.ContainsFunc(special6, p.Overlaps)
+	return routed6.Contains(p.Addr()) && !slices.ContainsFunc(special6, p.Overlaps)
 }
 
 // Addresses that are not hosts of the public Internet, or by which such can be
@@ -54,7 +54,8 @@ var (
 	special4 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 		"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4")
 	routed6  = netip.MustParsePrefix("2000::/3")
-	special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+	special6 = prefixes( // a prefix that reaches beyond routed6 overlaps these too
+		"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
 
 func prefixes(list ...string) (all []netip.Prefix) {

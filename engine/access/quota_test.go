@@ -97,8 +97,8 @@ func TestHostileAmounts(t *testing.T) {
 	take(t, l, Quota{}, huge)
 	_, err := l.Take("acme", Quota{}, huge, 1)
 	checkExhausted(t, "a second one", err, "quota.memory_bytes", true)
-	_, err = l.Take("other", Quota{MemoryBytes: new(int64(1))}, Use{MemoryBytes: 1 << 62}.Times(5), 1)
-	checkExhausted(t, "five", err, "quota.memory_bytes", false)
+	_, err = l.Take("other", Quota{MemoryBytes: new(int64(1))}, Use{MemoryBytes: 1 << 62}.Times(4), 1) // 1<<64
+	checkExhausted(t, "four", err, "quota.memory_bytes", false)
 	_, err = l.Take("other", Quota{}, Use{MemoryBytes: -1}, 1)
 	checkExhausted(t, "negative", err, "quota.memory_bytes", false)
 }
@@ -123,7 +123,13 @@ func TestRate(t *testing.T) {
 					t.Errorf("%v a minute, after %v: %v", perMinute, wait, err)
 				}
 			}
-			_, err := l.Take("acme", q, Use{}, burst+1)
+			time.Sleep(time.Hour)
+			if _, err := l.Take("acme", q, Use{}, burst); err != nil {
+				t.Errorf("%v a minute, after an hour: %v", perMinute, err)
+			}
+			_, err := l.Take("acme", q, Use{}, 1)
+			checkExhausted(t, "more than a minute's worth after an hour", err, "quota.creates_per_minute", true)
+			_, err = l.Take("acme", q, Use{}, burst+1)
 			checkExhausted(t, "more than a minute's worth", err, "quota.creates_per_minute", false)
 		}
 		_, err := NewLedger().Take("acme", Quota{CreatesPerMinute: new(0.0)}, Use{}, 1)
