@@ -134,7 +134,7 @@ func (e *Engine) Events(ctx context.Context, who Caller, after uint64) iter.Seq2
 			}
 			for _, event := range events {
 				after = event.Number
-				if who.sees(event.Tenant) && !yield(event, nil) {
+				if sees(who, event.Tenant) && !yield(event, nil) {
 					return
 				}
 			}

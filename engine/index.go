@@ -93,7 +93,7 @@ func (x *index) end(b *box) (forgotten []*box) {
 func (x *index) find(who Caller, id string) (*box, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if b := x.boxes[id]; b != nil && who.sees(b.tenant) {
+	if b := x.boxes[id]; b != nil && sees(who, b.tenant) {
 		return b, nil
 	}
 	return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "engine", Reason: "there is no sandbox " + strconv.Quote(clip(id, 80))}
@@ -173,7 +173,7 @@ func (q Query) wants(s Sandbox) bool {
 }
 
 // sees says whether what is a tenant's is the caller's to see.
-func (c Caller) sees(tenant string) bool { return c.Operator || c.Tenant == tenant }
+func sees(c Caller, tenant string) bool { return c.Operator || c.Tenant == tenant }
 
 // clip bounds a text that is not ours.
 func clip(text string, most int) string {
