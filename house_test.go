@@ -47,7 +47,8 @@ var rooms = []room{
 	{"engine/state", []string{"internal/host", "sandbox"}, "what is remembered does not depend on what it means"},
 	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
-	{"cli", []string{"lab", "engine", "interpreter", "guest", "image", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
+	{"rest", []string{"engine", "guest", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
+	{"cli", []string{"lab", "rest", "engine", "interpreter", "guest", "image", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
 	{"cmd", []string{"cli", "driver", "guest", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
@@ -57,10 +58,10 @@ var rooms = []room{
 }
 
 // public are the folders that programs of others may import.
-var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "profile", "driver"}
+var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "profile", "driver", "rest"}
 
 // tryWithin are the folders whose tests make real sandboxes to try themselves in.
-var tryWithin = []string{"cli", "engine", "interpreter"}
+var tryWithin = []string{"cli", "engine", "interpreter", "rest"}
 
 // forTests may be imported by every test, and by the packages that are made for
 // tests of others: drivertest and those that are named for what they test.

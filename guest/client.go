@@ -45,7 +45,13 @@ func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions)
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 	}
-	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: stay}, opts: opts}
+	return NewClientOver(transport, opts)
+}
+
+// NewClientOver makes a client whose requests are carried by somebody else, as by a
+// daemon in front of the sandbox. Their URLs name no host: the carrier knows where to.
+func NewClientOver(carrier http.RoundTripper, opts ClientOptions) *Client {
+	c := &Client{http: &http.Client{Transport: carrier, CheckRedirect: stay}, opts: opts}
 	c.wire = sync.OnceValue(c.newCalls)
 	return c
 }

@@ -1,0 +1,229 @@
+package rest
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+const (
+	// idleGuest is how long a connection to a guest service is kept for the next request.
+	idleGuest     = 10 * time.Second
+	maxIdleGuests = 256
+	guestChunk    = 32 << 10
+)
+
+// guests carries requests to the guest services of sandboxes, over connections that are
+// kept for a while: plain, and such of HTTP/2 for the callers who speak that.
+type guests struct {
+	engine Engine
+	plain  *http.Transport
+	h2     *http.Transport
+}
+
+type whoKey struct{}
+
+// target is for whom a connection is made, and to which sandbox.
+type target struct {
+	who engine.Caller
+	id  string
+}
+
+// host names a target's connections: no other caller is given one that somebody opened.
+func (t target) host() string {
+	if t.who.Operator {
+		return t.id + ".operator"
+	}
+	return t.id + ".tenant." + t.who.Tenant
+}
+
+func newGuests(e Engine) guests {
+	return guests{e, newGuestTransport(e, false), newGuestTransport(e, true)}
+}
+
+func newGuestTransport(e Engine, h2 bool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!h2)
+	protocols.SetUnencryptedHTTP2(h2)
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			to, ok := ctx.Value(whoKey{}).(target)
+			if !ok {
+				return nil, &sandbox.Error{Op: "rest: dial", Reason: "nobody asked"}
+			}
+			return e.Dial(ctx, to.who, to.id)
+		},
+		Protocols: protocols, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+		MaxIdleConns: maxIdleGuests, MaxIdleConnsPerHost: 4, IdleConnTimeout: idleGuest,
+	}
+}
+
+func (g guests) close() {
+	g.plain.CloseIdleConnections()
+	g.h2.CloseIdleConnections()
+}
+
+// guest carries a request to the guest service of a sandbox and its answer back, both as
+// they come. A connection that is kept says nothing of whether its caller still may, so
+// the engine is asked each time.
+func (s *Server) guest(a *answer, r *request) error {
+	to := target{r.who, r.PathValue("id")}
+	if _, err := s.opts.Engine.Get(r.Context(), to.who, to.id); err != nil {
+		return err
+	}
+	control := http.NewResponseController(a)
+	if r.ProtoMajor == 1 {
+		if err := control.EnableFullDuplex(); err != nil {
+			return err
+		}
+	}
+	// Whoever carries the body reads from it until it is closed, which may be after the
+	// answer has ended.
+	defer r.Body.Close()
+	res, err := s.guests.send(r, to)
+	if err != nil {
+		return guestError(r, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode < 200 || res.StatusCode >= 300 && res.StatusCode < 400 {
+		return &statusError{&sandbox.Error{Class: sandbox.Unavailable, Op: "guest", Reason: "its service sends its callers elsewhere"}, http.StatusBadGateway}
+	}
+	return s.carry(a, control, res)
+}
+
+func (g guests) send(r *request, to target) (*http.Response, error) {
+	ctx := context.WithValue(r.Context(), whoKey{}, to)
+	out := r.Clone(ctx)
+	out.URL = &url.URL{Scheme: "http", Host: to.host(), Path: "/" + r.PathValue("path"), RawQuery: r.URL.RawQuery}
+	out.Host, out.RequestURI, out.Close = "guest", "", false
+	if r.ContentLength == 0 {
+		out.Body = http.NoBody
+	}
+	keepHeaders(out.Header)
+	if r.ProtoMajor >= 2 {
+		return g.h2.RoundTrip(out)
+	}
+	return g.plain.RoundTrip(out)
+}
+
+// guestError tells a sandbox that cannot be reached from one that does not exist: the
+// engine's classes are kept, and what failed on the way is the guest's.
+func guestError(r *request, err error) error {
+	if sandbox.ClassOf(err) != sandbox.Internal || r.Context().Err() != nil {
+		return err
+	}
+	return &statusError{&sandbox.Error{Class: sandbox.Unavailable, Op: "guest", Reason: "its service does not answer", Retry: true, Err: err}, http.StatusBadGateway}
+}
+
+// ours are the headers of a request that are about the connection to the door, or prove
+// to it who calls; whoever has the sandbox could use what proves it.
+var ours = []string{"Connection", "Cookie", "Forwarded", "Keep-Alive", "Origin", "Proxy-Authorization", "Proxy-Connection", "Referer", "Transfer-Encoding", "Upgrade", keyHeader}
+
+func keepHeaders(h http.Header) {
+	dropNamed(h)
+	wanted := strings.EqualFold(h.Get("Te"), "trailers")
+	for _, name := range ours {
+		h.Del(name)
+	}
+	if h.Del("Te"); wanted {
+		h.Set("Te", "trailers")
+	}
+	if text := h.Get("Authorization"); len(text) < 6 || !strings.EqualFold(text[:6], "Basic ") {
+		h.Del("Authorization")
+	}
+}
+
+// dropNamed drops the headers that the Connection header names: they are about this
+// connection too.
+func dropNamed(h http.Header) {
+	for _, line := range h.Values("Connection") {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+}
+
+// commands are the headers of an answer by which a guest could have a browser or another
+// client do something in the name of the door, or say what only the door says.
+var commands = []string{"Alt-Svc", "Clear-Site-Data", "Connection", "Content-Security-Policy", errorHeader, "Keep-Alive", "Link", "Location", "Nel", "Proxy-Authenticate",
+	"Proxy-Connection", "Public-Key-Pins", "Refresh", "Report-To", "Reporting-Endpoints", "Retry-After", "Service-Worker-Allowed", "Set-Cookie", "Sourcemap",
+	"Strict-Transport-Security", "Te", "Transfer-Encoding", "Upgrade", "Www-Authenticate"}
+
+func harmless(h http.Header) {
+	dropNamed(h)
+	for _, name := range commands {
+		h.Del(name)
+	}
+	for name := range h {
+		if strings.HasPrefix(name, "Access-Control-") || strings.HasPrefix(name, "Cross-Origin-") {
+			h.Del(name)
+		}
+	}
+}
+
+// carry sends an answer as it comes. If it breaks off, so does the connection.
+func (s *Server) carry(a *answer, control *http.ResponseController, res *http.Response) error {
+	harmless(res.Header)
+	h := a.Header()
+	maps.Copy(h, res.Header)
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	announced := slices.Sorted(maps.Keys(res.Trailer))
+	for _, name := range announced {
+		h.Add("Trailer", name)
+	}
+	a.WriteHeader(res.StatusCode)
+	if err := s.pour(a, control, res.Body); err != nil {
+		return err
+	}
+	harmless(res.Trailer)
+	for name, values := range res.Trailer {
+		if !slices.Contains(announced, name) {
+			name = http.TrailerPrefix + name
+		}
+		h[name] = values
+	}
+	return control.SetWriteDeadline(time.Time{})
+}
+
+// pour copies and lets nothing wait, not the header either. A reader has a while to take
+// each part.
+func (s *Server) pour(a *answer, control *http.ResponseController, from io.Reader) error {
+	part := make([]byte, guestChunk)
+	if err := control.Flush(); err != nil {
+		return err
+	}
+	for {
+		n, err := from.Read(part)
+		if n > 0 {
+			if err := s.hand(a, control, part[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) hand(a *answer, control *http.ResponseController, part []byte) error {
+	if err := control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)); err != nil {
+		return err
+	}
+	if _, err := a.Write(part); err != nil {
+		return err
+	}
+	return control.Flush()
+}

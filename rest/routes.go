@@ -1,0 +1,104 @@
+package rest
+
+import (
+	"net/http"
+	"strings"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+// access is whom a route is for.
+type access int
+
+const (
+	callers access = iota
+	operators
+	anyone
+)
+
+// route is one thing that can be asked for. It either gives a value, which becomes the
+// answer of its status, or it writes its answer itself, for as long as that takes.
+type route struct {
+	method, path string
+	name         string
+	access       access
+	status       int
+	takes, gives any // the bodies, as the description has them
+	do           func(*Server, *answer, *request) (any, error)
+	stream       func(*Server, *answer, *request) error
+}
+
+var routes = []route{
+	{method: "GET", path: "/health", name: "health", access: anyone, status: 204, do: (*Server).health},
+	{method: "GET", path: "/ready", name: "ready", access: anyone, status: 204, do: (*Server).ready},
+	{method: "GET", path: "/metrics", name: "metrics", access: operators, stream: (*Server).writeMetrics},
+	{method: "GET", path: "/v1/openapi.json", name: "openapi", access: anyone, status: 200, do: (*Server).describe},
+	{method: "GET", path: "/v1/systems", name: "systems", status: 200, gives: Systems{}, do: (*Server).systems},
+	{method: "GET", path: "/v1/events", name: "events", stream: (*Server).events},
+	{method: "POST", path: "/v1/sandboxes", name: "sandbox.create", status: 201, takes: engine.CreateRequest{}, gives: engine.Sandbox{}, do: (*Server).create},
+	{method: "GET", path: "/v1/sandboxes", name: "sandbox.list", status: 200, gives: engine.Page{}, do: (*Server).list},
+	{method: "GET", path: "/v1/sandboxes/{id}", name: "sandbox.get", status: 200, gives: engine.Sandbox{}, do: (*Server).get},
+	{method: "DELETE", path: "/v1/sandboxes/{id}", name: "sandbox.destroy", status: 204, do: (*Server).destroy},
+	{method: "PATCH", path: "/v1/sandboxes/{id}", name: "sandbox.change", status: 200, takes: Change{}, gives: engine.Sandbox{}, do: (*Server).change},
+	{method: "POST", path: "/v1/sandboxes/{id}/pause", name: "sandbox.pause", status: 200, gives: engine.Sandbox{}, do: (*Server).pause},
+	{method: "POST", path: "/v1/sandboxes/{id}/resume", name: "sandbox.resume", status: 200, gives: engine.Sandbox{}, do: (*Server).resume},
+	{method: "POST", path: "/v1/sandboxes/{id}/fork", name: "sandbox.fork", status: 201, takes: engine.ForkRequest{}, gives: Forked{}, do: (*Server).fork},
+	{method: "GET", path: "/v1/sandboxes/{id}/stats", name: "sandbox.stats", status: 200, gives: sandbox.Stats{}, do: (*Server).stats},
+	{method: "GET", path: "/v1/sandboxes/{id}/guest/{path...}", name: "sandbox.guest", stream: (*Server).guest},
+	{method: "POST", path: "/v1/sandboxes/{id}/guest/{path...}", name: "sandbox.guest", stream: (*Server).guest},
+}
+
+// newMux leads each request to its route. What has none is refused in the same shape as
+// everything else, after finding out who asks.
+func (s *Server) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for i := range routes {
+		rt := &routes[i]
+		methods[rt.path] = append(methods[rt.path], rt.method)
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
+	}
+	for path, allowed := range methods {
+		other := &route{path: path, name: "method", do: wrongMethod(allowed)}
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.serve(other, w, r) })
+	}
+	nowhere := &route{name: "nowhere", do: noSuchPath}
+	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) { s.serve(nowhere, w, r) })
+	if s.opts.Doors["/"] == nil {
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(nowhere, w, r) })
+	}
+	for pattern, door := range s.opts.Doors {
+		mux.Handle(pattern, door)
+	}
+	return mux
+}
+
+func wrongMethod(allowed []string) func(*Server, *answer, *request) (any, error) {
+	list := strings.Join(allowed, ", ")
+	return func(_ *Server, a *answer, _ *request) (any, error) {
+		a.Header().Set("Allow", list)
+		return nil, &statusError{&sandbox.Error{Class: sandbox.Invalid, Field: "method", Reason: "this path takes " + list}, http.StatusMethodNotAllowed}
+	}
+}
+
+func noSuchPath(*Server, *answer, *request) (any, error) {
+	return nil, &sandbox.Error{Class: sandbox.NotFound, Field: "path", Reason: "there is no such path", Remedy: "see /v1/openapi.json"}
+}
+
+func (s *Server) health(*answer, *request) (any, error) { return nil, nil }
+
+func (s *Server) ready(*answer, *request) (any, error) {
+	if s.draining.Load() {
+		return nil, &sandbox.Error{Class: sandbox.Unavailable, Reason: "the daemon is about to end", Retry: true}
+	}
+	return nil, nil
+}
+
+func (s *Server) systems(_ *answer, r *request) (any, error) {
+	if s.opts.Systems == nil {
+		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: "this daemon does not list its systems"}
+	}
+	list, err := s.opts.Systems(r.Context())
+	return Systems{list}, err
+}

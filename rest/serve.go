@@ -1,0 +1,151 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+// request is one that has a route.
+type request struct {
+	*http.Request
+	route   *route
+	who     engine.Caller
+	sandbox string // for the audit trail
+	failed  error
+}
+
+// answer notes the status of what is answered.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
+	a := &answer{ResponseWriter: w}
+	r := &request{Request: req, route: rt, sandbox: req.PathValue("id")}
+	started := time.Now()
+	defer func() { s.finish(a, r, started) }()
+	if err := s.run(a, r); err != nil {
+		s.fail(a, r, err)
+	}
+}
+
+func (s *Server) run(a *answer, r *request) error {
+	if err := s.admit(r); err != nil {
+		return err
+	}
+	if r.route.stream != nil {
+		leave, err := s.streams.enter(r.who.Name)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return r.route.stream(s, a, r)
+	}
+	body, err := r.route.do(s, a, r)
+	if err != nil {
+		return err
+	}
+	return s.writeJSON(a, r.route.status, body)
+}
+
+// admit finds out who calls and whether the route is for them. Ids that nothing can have
+// are told from others by nobody but the door.
+func (s *Server) admit(r *request) (err error) {
+	if r.route.access == anyone {
+		return nil
+	}
+	if r.who, err = s.Caller(r.Request); err != nil {
+		return err
+	}
+	if r.route.access == operators && !r.who.Operator {
+		return &sandbox.Error{Class: sandbox.Denied, Reason: "only operators may"}
+	}
+	if id := r.PathValue("id"); id != "" && !sandbox.IsName(id, maxID) {
+		r.sandbox = ""
+		return &sandbox.Error{Class: sandbox.NotFound, Reason: "there is no such sandbox"}
+	}
+	return nil
+}
+
+const maxID = 64
+
+// writeJSON answers with a value, or nothing if that is nil. Errors: a value that cannot
+// be written.
+func (s *Server) writeJSON(a *answer, status int, body any) error {
+	if body == nil {
+		s.write(a, status, nil, "")
+		return nil
+	}
+	text, err := json.Marshal(body)
+	if err == nil {
+		s.write(a, status, text, "application/json")
+	}
+	return err
+}
+
+// write sends a whole answer, which its reader has to take in time. That the reader is
+// gone is nobody's error.
+func (s *Server) write(a *answer, status int, text []byte, kind string) {
+	control := http.NewResponseController(a)
+	if err := control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)); err != nil {
+		panic(http.ErrAbortHandler) // nothing that can be written to without end
+	}
+	h := a.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if text != nil {
+		h.Set("Content-Type", kind)
+		h.Set("Content-Length", strconv.Itoa(len(text)))
+	}
+	a.WriteHeader(status)
+	if _, err := a.Write(text); err != nil {
+		return
+	}
+	if control.Flush() == nil {
+		_ = control.SetWriteDeadline(time.Time{}) // the connection goes on
+	}
+}
+
+// finish counts a request and tells the audit trail of it.
+func (s *Server) finish(a *answer, r *request, started time.Time) {
+	took := time.Since(started)
+	if a.status == 0 { // a panic, or a connection that was cut
+		a.status = http.StatusInternalServerError
+	}
+	s.metrics.count(r.route, a.status, took)
+	many := (*flood)(nil)
+	if s.opts.Audit == nil || r.route.access == anyone || errors.As(r.failed, &many) {
+		return
+	}
+	call := Call{Time: started, Who: r.who, From: r.RemoteAddr, Operation: r.route.name, Sandbox: r.sandbox, Status: a.status, Took: took}
+	if r.failed != nil {
+		call.Class, call.Reason = sandbox.ClassOf(r.failed).String(), r.failed.Error()
+	}
+	s.opts.Audit(call)
+}

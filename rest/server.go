@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"aether/sandbox"
+)
+
+// wrongKeyBurst is how many wrong keys of one address are answered at once.
+const wrongKeyBurst = 100
+
+// Server is the door. It may serve many listeners.
+type Server struct {
+	opts    Options
+	log     *slog.Logger
+	mux     *http.ServeMux
+	http    *http.Server
+	guests  guests
+	metrics metrics
+	origin  *http.CrossOriginProtection
+
+	requests  *rates // by the name of the caller
+	strangers *rates // by address
+	creations *crowd
+	streams   *crowd
+
+	draining atomic.Bool
+	life     context.Context // of streams of events: ends when draining begins
+	drain    context.CancelFunc
+}
+
+// New makes a server. Errors: Invalid, for the Options.
+func New(opts Options) (*Server, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	opts.Limits = opts.Limits.withDefaults()
+	l := opts.Limits
+	s := &Server{
+		opts: opts, log: cmp.Or(opts.Logger, slog.Default()), origin: http.NewCrossOriginProtection(),
+		requests: newRates(l.Rate, l.Burst), strangers: newRates(wrongKeys, wrongKeyBurst),
+		creations: newCrowd("creations", l.Creations, l.Creations), streams: newCrowd("streams", l.Streams, l.CallerStreams),
+	}
+	s.life, s.drain = context.WithCancel(context.Background())
+	s.guests = newGuests(opts.Engine)
+	s.mux = s.newMux()
+	s.http = s.newHTTP()
+	return s, nil
+}
+
+func (s *Server) newHTTP() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	l := s.opts.Limits
+	return &http.Server{Handler: s, Protocols: protocols, MaxHeaderBytes: maxHeader, ConnContext: remember,
+		ReadHeaderTimeout: l.Receive, IdleTimeout: l.Idle,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 256, SendPingTimeout: l.Stall, PingTimeout: l.Stall, WriteByteTimeout: l.Stall},
+		ErrorLog: log.New(complaints{s.log}, "", 0)}
+}
+
+// complaints are those of the HTTP server about its clients, who can have it write any
+// number of them.
+type complaints struct{ log *slog.Logger }
+
+func (c complaints) Write(line []byte) (int, error) {
+	c.log.Debug("rest: connection", "error", string(line))
+	return len(line), nil
+}
+
+// ServeHTTP answers one request, for those who have a server of their own.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Serve answers the requests that come to a listener, until Close or the listener's end.
+func (s *Server) Serve(l *Listener) error {
+	if err := s.http.Serve(newAcceptor(l, s.opts.Limits.Connections)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Drain says that the server will end: it is no longer ready, and streams of events end,
+// whose readers go on elsewhere by the number of the last one.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.drain()
+}
+
+// Close drains, takes no new connections and lets the requests that run come to their
+// end. Those that have not when the context ends are cut. Errors: Timeout if there were.
+func (s *Server) Close(ctx context.Context) error {
+	s.Drain()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, ctx.Err()) && err != nil {
+		err = errors.Join(&sandbox.Error{Class: sandbox.Timeout, Op: "rest: close", Reason: "requests were cut that still ran"}, s.http.Close())
+	}
+	s.guests.close()
+	return err
+}
