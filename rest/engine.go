@@ -66,7 +66,7 @@ type Change struct {
 	Timeout *time.Duration `json:"timeout_ns,omitempty"`
 	Then    engine.Then    `json:"then,omitempty"`
 	// Metadata replaces all of it.
-	Metadata map[string]string `json:"metadata,omitempty"`
+	Metadata map[string]string `json:"metadata,omitzero"`
 }
 
 // Call is one request as the audit trail has it, whether it was refused or not.
