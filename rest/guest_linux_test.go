@@ -1,0 +1,242 @@
+package rest_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"aether/engine"
+	"aether/guest"
+	"aether/rest"
+	"aether/sandbox"
+)
+
+// hostile is an engine with one sandbox, whose guest service is in the hands of whoever
+// is inside: it says what a real one never would.
+type hostile struct {
+	*cellEngine
+	address string
+}
+
+func (h hostile) Get(context.Context, engine.Caller, string) (engine.Sandbox, error) {
+	return engine.Sandbox{ID: "s1", Tenant: "ann", State: engine.Running}, nil
+}
+
+func (h hostile) Dial(ctx context.Context, _ engine.Caller, _ string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", h.address)
+}
+
+// openHostile opens a door to a sandbox that answers every connection so.
+func openHostile(t *testing.T, limits rest.Limits, answer func(heard string, conn net.Conn)) *door {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				answer(readHeader(conn), conn)
+			}()
+		}
+	}()
+	return openTo(t, hostile{newCellEngine(t), l.Addr().String()}, limits)
+}
+
+func readHeader(conn net.Conn) string {
+	var heard strings.Builder
+	for lines := bufio.NewReader(conn); ; {
+		line, err := lines.ReadString('\n')
+		heard.WriteString(line)
+		if err != nil || line == "\r\n" {
+			return heard.String()
+		}
+	}
+}
+
+// TestNoKeyGoesInside: what proves to the door who calls is not for the sandbox, and what
+// is for the sandbox arrives.
+func TestNoKeyGoesInside(t *testing.T) {
+	heard := make(chan string, 1)
+	d := openHostile(t, rest.Limits{}, func(said string, conn net.Conn) {
+		heard <- said
+		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	})
+	const path = "/v1/sandboxes/s1/guest/files?path=/a%20b"
+	d.send(t, "GET", path, annsKey, "", "Authorization", "Basic dXNlcjo=", "X-Access-Token", "token", "Cookie", "c=1", "Upgrade", "websocket", "Connection", "Upgrade, X-Mine", "X-Mine", "1")
+	said := <-heard
+	if strings.Contains(said, annsKey) || strings.Contains(said, "Cookie") || strings.Contains(said, "Upgrade") || strings.Contains(said, "X-Mine") {
+		t.Errorf("inside is heard:\n%s", said)
+	}
+	if !strings.HasPrefix(said, "GET /files?path=/a%20b HTTP/1.1") || !strings.Contains(said, "Basic dXNlcjo=") || !strings.Contains(said, "X-Access-Token: token") {
+		t.Errorf("inside is heard:\n%s", said)
+	}
+	d.send(t, "GET", path, "", "", "Authorization", "Bearer "+annsKey)
+	if said := <-heard; strings.Contains(said, annsKey) {
+		t.Errorf("inside is heard:\n%s", said)
+	}
+}
+
+// TestAnswersFromInside: nothing in them is taken by a client for the daemon's word.
+func TestAnswersFromInside(t *testing.T) {
+	d := openHostile(t, rest.Limits{}, func(said string, conn net.Conn) {
+		io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nLink: </evil>; rel=preload\r\nSet-Cookie: a=b\r\n\r\n")
+		switch {
+		case strings.Contains(said, "/moved"):
+			io.WriteString(conn, "HTTP/1.1 307 Moved\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n")
+		case strings.Contains(said, "/endless"):
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX: %s\r\n\r\n", strings.Repeat("x", 1<<20))
+		case strings.Contains(said, "/short"):
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+		case strings.Contains(said, "/garbage"):
+			io.WriteString(conn, "I am no HTTP\r\n\r\n")
+		case strings.Contains(said, "/switch"):
+			io.WriteString(conn, "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		default:
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\nAether-Error: denied\r\nAccess-Control-Allow-Origin: *\r\n"+
+				"Clear-Site-Data: \"*\"\r\nContent-Security-Policy: none\r\nTrailer: Set-Cookie, X-Mine\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nSet-Cookie: c=d\r\nX-Mine: 1\r\n\r\n")
+		}
+	})
+	got := d.send(t, "GET", "/v1/sandboxes/s1/guest/page", annsKey, "")
+	for _, name := range []string{"Set-Cookie", "Aether-Error", "Access-Control-Allow-Origin", "Clear-Site-Data", "Link"} {
+		if got.header.Get(name) != "" {
+			t.Errorf("%s: %s comes out", name, got.header.Get(name))
+		}
+	}
+	if got.status != 200 || got.body != "hi" || !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") || got.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%+v", got)
+	}
+	for _, path := range []string{"moved", "endless", "garbage", "switch"} {
+		if got := d.send(t, "GET", "/v1/sandboxes/s1/guest/"+path, annsKey, ""); got.status != 502 || got.header.Get("Location") != "" || got.header.Get("Aether-Error") != "unavailable" {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	res, err := d.request(t, "/v1/sandboxes/s1/guest/short")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("half an answer is taken for the whole: %q", text)
+	}
+}
+
+func (d *door) request(t *testing.T, path string) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", d.http+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", annsKey)
+	return http.DefaultClient.Do(req)
+}
+
+// TestSlowReader: whoever takes nothing of what it asked for is given up, and the sandbox
+// let go.
+func TestSlowReader(t *testing.T) {
+	ended := make(chan error, 1)
+	var sent atomic.Int64
+	d := openHostile(t, rest.Limits{Stall: 300 * time.Millisecond}, func(_ string, conn net.Conn) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		for part := make([]byte, 64<<10); ; {
+			n, err := conn.Write(part)
+			if sent.Add(int64(n)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	conn := d.dial(t)
+	fmt.Fprintf(conn, "GET /v1/sandboxes/s1/guest/flood HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n\r\n", annsKey)
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is still sent to")
+	}
+	if n := sent.Load(); n > 64<<20 {
+		t.Errorf("%d bytes were taken for somebody who reads nothing", n)
+	}
+	eventually(t, func() bool { return len(d.audited()) == 1 })
+	if c := d.audited()[0]; c.Class == "" || c.Operation != "sandbox.guest" || c.Sandbox != "s1" {
+		t.Errorf("the audit trail has %+v", c)
+	}
+}
+
+// TestHTTP2 carries a guest's answer to those who speak HTTP/2, with and without TLS.
+func TestHTTP2(t *testing.T) {
+	d := open(t, rest.Limits{})
+	made, err := d.local(t).Create(t.Context(), engine.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true)
+	transport := &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{RootCAs: d.trust}}
+	defer transport.CloseIdleConnections()
+	for _, base := range []string{d.http, d.https} {
+		var out bytes.Buffer
+		carried := guest.NewClientOver(roundTrip(func(req *http.Request) (*http.Response, error) {
+			out, err := http.NewRequestWithContext(req.Context(), req.Method, base+"/v1/sandboxes/"+made.ID+"/guest"+req.URL.RequestURI(), req.Body)
+			if err != nil {
+				return nil, err
+			}
+			out.Header = req.Header.Clone()
+			out.Header.Set("X-API-Key", operatorKey)
+			res, err := transport.RoundTrip(out)
+			if err == nil && res.ProtoMajor != 2 {
+				t.Errorf("%s is answered by %s", req.URL.Path, res.Proto)
+			}
+			return res, err
+		}), guest.ClientOptions{})
+		running, err := carried.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "cat; kill -9 $$"}, Stdin: strings.NewReader("over two"), Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, err := running.Wait(); err != nil || status.Signal != 9 || out.String() != "over two" {
+			t.Errorf("%+v, %v, %q", status, err, out.String())
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestKeptConnectionOfAnEndedSandbox: a request to a sandbox whose instance is gone says so, though
+// a connection to it was kept.
+func TestKeptConnectionOfAnEndedSandbox(t *testing.T) {
+	d := open(t, rest.Limits{})
+	c := d.local(t)
+	made, err := c.Create(t.Context(), engine.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.GuestOf(made.ID, guest.ClientOptions{})
+	file, err := g.Read(t.Context(), "/etc/passwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, file)
+	file.Close()
+	if err := c.Destroy(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Read(t.Context(), "/etc/passwd")
+	wantClass(t, err, sandbox.NotFound)
+}
