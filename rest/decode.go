@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -69,7 +70,7 @@ func malformed(err error) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		return sandbox.Invalidf(strings.Trim(name, `"`), "there is no such field")
+		return sandbox.Invalidf(cmp.Or(strings.Trim(name, `"`), field), "there is no such field")
 	}
 	return sandbox.Invalidf(field, "it is no such JSON: %.200s", text)
 }

@@ -14,8 +14,9 @@ const maxBuckets = 10_000
 type rates struct {
 	rate, burst float64 // a second, and at once
 
-	mu sync.Mutex
-	by map[string]*bucket
+	mu    sync.Mutex
+	by    map[string]*bucket
+	swept time.Time
 }
 
 // bucket is what a caller has left at a moment.
@@ -51,15 +52,19 @@ func (r *rates) fill(b *bucket, now time.Time) {
 	b.at = now
 }
 
-// forget makes room for one more: those who have all of their requests left are as if
-// they had never come, and if there is none, anybody is forgotten.
+// forget makes room for one more. Those who have all of their requests left are as if
+// they had never come; they are looked for once a second, and otherwise anybody is
+// forgotten, so that strangers in any number cost little.
 func (r *rates) forget(now time.Time) {
 	if len(r.by) < maxBuckets {
 		return
 	}
-	for name, b := range r.by {
-		if r.fill(b, now); b.left == r.burst {
-			delete(r.by, name)
+	if now.Sub(r.swept) >= time.Second {
+		r.swept = now
+		for name, b := range r.by {
+			if r.fill(b, now); b.left == r.burst {
+				delete(r.by, name)
+			}
 		}
 	}
 	for name := range r.by {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -49,10 +50,26 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
 	a := &answer{ResponseWriter: w}
 	r := &request{Request: req, route: rt, sandbox: req.PathValue("id")}
 	started := time.Now()
-	defer func() { s.finish(a, r, started) }()
+	defer func() {
+		p := recover()
+		s.finish(a, r, started)
+		s.fall(r, p)
+	}()
 	if err := s.run(a, r); err != nil {
 		s.fail(a, r, err)
 	}
+}
+
+// fall goes on with a panic, of which the log has been told unless it only cuts the
+// connection.
+func (s *Server) fall(r *request, p any) {
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		s.log.Error("rest: panic", "operation", r.route.name, "panic", p, "stack", string(debug.Stack()))
+	}
+	panic(http.ErrAbortHandler)
 }
 
 func (s *Server) run(a *answer, r *request) error {

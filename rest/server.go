@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -66,12 +67,16 @@ func (s *Server) newHTTP() *http.Server {
 		ErrorLog: log.New(complaints{s.log}, "", 0)}
 }
 
-// complaints are those of the HTTP server about its clients, who can have it write any
-// number of them.
+// complaints are those of the HTTP server. Clients can have it write any number of them,
+// but for those about its listeners.
 type complaints struct{ log *slog.Logger }
 
 func (c complaints) Write(line []byte) (int, error) {
-	c.log.Debug("rest: connection", "error", string(line))
+	level := slog.LevelDebug
+	if bytes.Contains(line, []byte("Accept error")) {
+		level = slog.LevelWarn
+	}
+	c.log.Log(context.Background(), level, "rest: connection", "error", string(line))
 	return len(line), nil
 }
 
