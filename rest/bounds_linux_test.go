@@ -59,8 +59,11 @@ func TestMalformed(t *testing.T) {
 	if n := len(d.engine.boxes); n != 0 {
 		t.Errorf("%d sandboxes were made", n)
 	}
-	if len(d.audited()) < 20 {
-		t.Errorf("the audit trail has %d calls", len(d.audited()))
+	eventually(t, func() bool { return len(d.audited()) == 24 })
+	for _, call := range d.audited() {
+		if call.Err == nil || call.Who.Name != "ann-1" {
+			t.Errorf("the audit trail has %+v", call)
+		}
 	}
 }
 

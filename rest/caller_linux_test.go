@@ -32,12 +32,13 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	eventually(t, func() bool { return len(d.audited()) == 6 })
 	calls := d.audited()
 	refused := slices.DeleteFunc(slices.Clone(calls), func(c rest.Call) bool { return c.Status != 401 })
-	if len(refused) != 4 || refused[0].Operation != "sandbox.list" || refused[0].Class != "denied" || refused[0].From == "" || refused[0].Reason == "" {
+	if len(refused) != 4 || refused[0].Operation != "sandbox.list" || sandbox.ClassOf(refused[0].Err) != sandbox.Denied || refused[0].From == "" {
 		t.Errorf("the audit trail has %+v", refused)
 	}
-	if last := calls[len(calls)-1]; last.Who.Name != "ann-1" || last.Status != 200 || last.Took <= 0 {
+	if last := calls[len(calls)-1]; last.Who.Name != "ann-1" || last.Status != 200 || last.Took <= 0 || last.Err != nil {
 		t.Errorf("the audit trail has %+v", last)
 	}
 	if got := d.send(t, "GET", "/health", "", ""); got.status != 204 {

@@ -79,9 +79,8 @@ type Call struct {
 	// its path or in its answer.
 	Operation string
 	Sandbox   string
-	// Status is that of the answer; Class and Reason are empty unless it is an error.
+	// Status is that of the answer, and Err why it is a refusal, or was cut short.
 	Status int
-	Class  string
-	Reason string
+	Err    error
 	Took   time.Duration
 }

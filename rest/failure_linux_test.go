@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,13 +138,9 @@ func TestCreationsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	created := 0
-	for _, call := range d.audited() {
-		if call.Operation == "sandbox.create" && call.Status == 201 && call.Sandbox != "" && call.Who.Tenant == "ann" {
-			created++
-		}
-	}
-	if created != 2 {
+	eventually(t, func() bool { return len(d.audited()) == 3 })
+	created := slices.DeleteFunc(d.audited(), func(c rest.Call) bool { return c.Status != 201 || c.Sandbox == "" || c.Who.Tenant != "ann" })
+	if len(created) != 2 {
 		t.Errorf("the audit trail has %+v", d.audited())
 	}
 }
@@ -154,6 +151,9 @@ func TestMetrics(t *testing.T) {
 	for range 3 {
 		d.send(t, "GET", "/v1/sandboxes/s1", annsKey, "")
 	}
+	eventually(t, func() bool {
+		return strings.Contains(d.send(t, "GET", "/metrics", operatorKey, "").body, `operation="sandbox.get",code="404"} 3`)
+	})
 	got := d.send(t, "GET", "/metrics", operatorKey, "").body
 	for _, want := range []string{
 		`aether_http_requests_total{operation="sandbox.get",code="404"} 3`, `aether_http_request_seconds_count{operation="sandbox.get"} 3`,

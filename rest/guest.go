@@ -97,7 +97,11 @@ func (s *Server) guest(a *answer, r *request) error {
 	if res.StatusCode < 200 || res.StatusCode >= 300 && res.StatusCode < 400 {
 		return &statusError{&sandbox.Error{Class: sandbox.Unavailable, Op: "guest", Reason: "its service sends its callers elsewhere"}, http.StatusBadGateway}
 	}
-	return s.carry(a, control, res)
+	if err := s.carry(a, control, res); err != nil {
+		// The guest has broken off, or its reader is gone: nobody's defect.
+		return &sandbox.Error{Class: sandbox.Unavailable, Op: "guest", Reason: "the answer was cut short", Err: err}
+	}
+	return nil
 }
 
 func (g guests) send(r *request, to target) (*http.Response, error) {

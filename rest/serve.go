@@ -160,9 +160,5 @@ func (s *Server) finish(a *answer, r *request, started time.Time) {
 	if s.opts.Audit == nil || r.route.access == anyone || errors.As(r.failed, &many) {
 		return
 	}
-	call := Call{Time: started, Who: r.who, From: r.RemoteAddr, Operation: r.route.name, Sandbox: r.sandbox, Status: a.status, Took: took}
-	if r.failed != nil {
-		call.Class, call.Reason = sandbox.ClassOf(r.failed).String(), r.failed.Error()
-	}
-	s.opts.Audit(call)
+	s.opts.Audit(Call{Time: started, Who: r.who, From: r.RemoteAddr, Operation: r.route.name, Sandbox: r.sandbox, Status: a.status, Err: r.failed, Took: took})
 }
