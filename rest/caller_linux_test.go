@@ -80,9 +80,9 @@ func TestTenantsAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	file.Close()
-	for _, path := range []string{"GET ", "DELETE ", "PATCH ", "POST /pause", "POST /resume", "POST /fork", "GET /stats", "GET /guest/health", "POST /guest/process.Process/List"} {
+	for _, path := range []string{"GET ", "DELETE ", "PATCH ", "POST /pause", "POST /resume", "POST /fork", "POST /exec", "GET /stats", "GET /guest/health", "POST /guest/process.Process/List"} {
 		method, of, _ := strings.Cut(path, " ")
-		body := map[string]string{"PATCH": `{"metadata":{}}`}[method]
+		body := map[string]string{"PATCH ": `{"metadata":{}}`, "POST /exec": `{"command":["true"]}`}[path]
 		theirs := d.send(t, method, "/v1/sandboxes/"+made.ID+of, bobsKey, body)
 		none := d.send(t, method, "/v1/sandboxes/s99999"+of, bobsKey, body)
 		if theirs.status != 404 || strings.ReplaceAll(theirs.body, made.ID, "s99999") != none.body {

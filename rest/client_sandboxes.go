@@ -87,6 +87,12 @@ func (c *Client) Fork(ctx context.Context, id string, req engine.ForkRequest) ([
 	return made.Sandboxes, err
 }
 
+// Exec runs a command to its end.
+func (c *Client) Exec(ctx context.Context, id string, req ExecRequest) (result ExecResult, err error) {
+	err = c.do(ctx, call{op: "exec in " + id, method: http.MethodPost, path: at(id, "exec"), takes: req, gives: &result})
+	return result, err
+}
+
 // Systems lists the isolation systems of the daemon's host.
 func (c *Client) Systems(ctx context.Context) ([]System, error) {
 	var list Systems

@@ -19,7 +19,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, into := range []any{new(engine.CreateRequest), new(engine.ForkRequest), new(Change)} {
+		for _, into := range []any{new(engine.CreateRequest), new(engine.ForkRequest), new(Change), new(ExecRequest)} {
 			if err := decode(text, into); err != nil {
 				if f := failureOf(err, false); f.Class != "invalid" || f.Field == "" {
 					t.Fatalf("%q: %+v", text, f)

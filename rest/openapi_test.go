@@ -257,6 +257,8 @@ func jsonType(of reflect.Type) string {
 	switch {
 	case of.String() == "time.Time":
 		return "string"
+	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Uint8:
+		return "string"
 	case of.Kind() == reflect.Slice:
 		return "array"
 	case of.Kind() == reflect.Map || of.Kind() == reflect.Struct:

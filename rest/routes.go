@@ -44,6 +44,7 @@ var routes = []route{
 	{method: "POST", path: "/v1/sandboxes/{id}/pause", name: "sandbox.pause", status: 200, gives: engine.Sandbox{}, do: (*Server).pause},
 	{method: "POST", path: "/v1/sandboxes/{id}/resume", name: "sandbox.resume", status: 200, gives: engine.Sandbox{}, do: (*Server).resume},
 	{method: "POST", path: "/v1/sandboxes/{id}/fork", name: "sandbox.fork", status: 201, takes: engine.ForkRequest{}, gives: Forked{}, do: (*Server).fork},
+	{method: "POST", path: "/v1/sandboxes/{id}/exec", name: "sandbox.exec", status: 200, takes: ExecRequest{}, gives: ExecResult{}, do: (*Server).exec},
 	{method: "GET", path: "/v1/sandboxes/{id}/stats", name: "sandbox.stats", status: 200, gives: sandbox.Stats{}, do: (*Server).stats},
 	{method: "GET", path: "/v1/sandboxes/{id}/guest/{path...}", name: "sandbox.guest", stream: (*Server).guest},
 	{method: "POST", path: "/v1/sandboxes/{id}/guest/{path...}", name: "sandbox.guest", stream: (*Server).guest},
