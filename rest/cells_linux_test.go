@@ -189,7 +189,7 @@ func (e *cellEngine) Destroy(ctx context.Context, who engine.Caller, id string) 
 
 func (e *cellEngine) SetTimeout(_ context.Context, who engine.Caller, id string, after time.Duration, then engine.Then) (engine.Sandbox, error) {
 	if after < 0 {
-		return engine.Sandbox{}, sandbox.Invalidf("timeout_ns", "it is negative")
+		return engine.Sandbox{}, sandbox.Invalidf("timeout", "it is negative")
 	}
 	return e.change(who, id, func(b *box) {
 		b.Expires, b.Then = time.Now().Add(after), then

@@ -96,7 +96,7 @@ func tryRecord(t *testing.T, c *rest.Client, id string) {
 		t.Errorf("it has %+v, %v", got, err)
 	}
 	_, err = c.SetTimeout(t.Context(), id, -1, "")
-	if e := wantClass(t, err, sandbox.Invalid); e.Field != "timeout_ns" {
+	if e := wantClass(t, err, sandbox.Invalid); e.Field != "timeout" {
 		t.Errorf("the field is %q", e.Field)
 	}
 	stats, err := c.Stats(t.Context(), id)
