@@ -79,6 +79,7 @@ func TestTenantsAreApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	io.Copy(io.Discard, file) // to its end, so that the connection is kept
 	file.Close()
 	for _, path := range []string{"GET ", "DELETE ", "PATCH ", "POST /pause", "POST /resume", "POST /fork", "POST /exec", "GET /stats", "GET /guest/health", "POST /guest/process.Process/List"} {
 		method, of, _ := strings.Cut(path, " ")

@@ -42,6 +42,7 @@ func (s *Server) receive(w http.ResponseWriter, r *request) ([]byte, error) {
 	if err != nil {
 		return nil, &statusError{&sandbox.Error{Class: sandbox.Timeout, Field: "body", Reason: "it did not come whole", Err: err}, http.StatusRequestTimeout}
 	}
+	// The server reads on, to notice a caller that goes away.
 	return text, control.SetReadDeadline(time.Time{})
 }
 

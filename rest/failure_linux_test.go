@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"aether/engine"
 	"aether/rest"
@@ -142,6 +143,20 @@ func TestCreationsAreBounded(t *testing.T) {
 	created := slices.DeleteFunc(d.audited(), func(c rest.Call) bool { return c.Status != 201 || c.Sandbox == "" || c.Who.Tenant != "ann" })
 	if len(created) != 2 {
 		t.Errorf("the audit trail has %+v", d.audited())
+	}
+}
+
+// TestCreationOutlastsItsBody: the time for a body that is absent bounds nothing else.
+func TestCreationOutlastsItsBody(t *testing.T) {
+	e := slow{newCellEngine(t), make(chan struct{}), make(chan struct{})}
+	d := openTo(t, e, rest.Limits{Receive: 100 * time.Millisecond})
+	go func() {
+		<-e.begun
+		time.Sleep(500 * time.Millisecond)
+		close(e.done)
+	}()
+	if got := d.send(t, "POST", "/v1/sandboxes", annsKey, ""); got.status != 201 {
+		t.Errorf("%+v", got)
 	}
 }
 

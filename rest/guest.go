@@ -38,14 +38,6 @@ type target struct {
 	id  string
 }
 
-// host names a target's connections: no other caller is given one that somebody opened.
-func (t target) host() string {
-	if t.who.Operator {
-		return t.id + ".operator"
-	}
-	return t.id + ".tenant." + t.who.Tenant
-}
-
 func newGuests(e Engine) guests {
 	return guests{e, newGuestTransport(e, false), newGuestTransport(e, true)}
 }
@@ -73,8 +65,8 @@ func (g guests) close() {
 }
 
 // guest carries a request to the guest service of a sandbox and its answer back, both as
-// they come. A connection that is kept says nothing of whether its caller still may, so
-// the engine is asked each time.
+// they come. A connection that is kept may have been opened for another caller, so the
+// engine is asked each time.
 func (s *Server) guest(a *answer, r *request) error {
 	to := target{r.who, r.PathValue("id")}
 	if _, err := s.opts.Engine.Get(r.Context(), to.who, to.id); err != nil {
@@ -107,7 +99,7 @@ func (s *Server) guest(a *answer, r *request) error {
 func (g guests) send(r *request, to target) (*http.Response, error) {
 	ctx := context.WithValue(r.Context(), whoKey{}, to)
 	out := r.Clone(ctx)
-	out.URL = &url.URL{Scheme: "http", Host: to.host(), Path: "/" + r.PathValue("path"), RawQuery: r.URL.RawQuery}
+	out.URL = &url.URL{Scheme: "http", Host: to.id, Path: "/" + r.PathValue("path"), RawQuery: r.URL.RawQuery}
 	out.Host, out.RequestURI, out.Close = "guest", "", false
 	if r.ContentLength == 0 {
 		out.Body = http.NoBody
@@ -196,14 +188,14 @@ func (s *Server) carry(a *answer, control *http.ResponseController, res *http.Re
 		}
 		h[name] = values
 	}
-	return control.SetWriteDeadline(time.Time{})
+	return control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)) // for what ends the answer
 }
 
 // pour copies and lets nothing wait, not the header either. A reader has a while to take
 // each part.
 func (s *Server) pour(a *answer, control *http.ResponseController, from io.Reader) error {
 	part := make([]byte, guestChunk)
-	if err := control.Flush(); err != nil {
+	if err := s.hand(a, control, nil); err != nil {
 		return err
 	}
 	for {

@@ -177,6 +177,45 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// TestQuietAnswer: a guest may take longer with the next part than a reader may.
+func TestQuietAnswer(t *testing.T) {
+	d := openHostile(t, rest.Limits{Stall: 200 * time.Millisecond}, func(_ string, conn net.Conn) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+		time.Sleep(600 * time.Millisecond)
+		io.WriteString(conn, "1\r\nb\r\n")
+		time.Sleep(600 * time.Millisecond)
+		io.WriteString(conn, "0\r\n\r\n")
+	})
+	if got := d.send(t, "GET", "/v1/sandboxes/s1/guest/slow", annsKey, ""); got.body != "ab" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestBothWaysAtOnce: a guest may answer while it is still being sent to.
+func TestBothWaysAtOnce(t *testing.T) {
+	d := openHostile(t, rest.Limits{}, func(_ string, conn net.Conn) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		io.Copy(conn, conn) // chunks are what they are both ways
+	})
+	conn := d.dial(t)
+	fmt.Fprintf(conn, "POST /v1/sandboxes/s1/guest/echo HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nTransfer-Encoding: chunked\r\n\r\n", annsKey)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(res.Body)
+	for i := range 5 {
+		io.WriteString(conn, "2\r\n"+fmt.Sprint(i)+"\n\r\n")
+		if line, err := lines.ReadString('\n'); err != nil || line != fmt.Sprint(i)+"\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	io.WriteString(conn, "0\r\n\r\n")
+	if rest, err := io.ReadAll(lines); err != nil || len(rest) != 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
 // TestHTTP2 carries a guest's answer to those who speak HTTP/2, with and without TLS.
 func TestHTTP2(t *testing.T) {
 	d := open(t, rest.Limits{})

@@ -144,9 +144,7 @@ func (s *Server) write(a *answer, status int, text []byte, kind string) {
 	if _, err := a.Write(text); err != nil {
 		return
 	}
-	if control.Flush() == nil {
-		_ = control.SetWriteDeadline(time.Time{}) // the connection goes on
-	}
+	_ = control.Flush()
 }
 
 // finish counts a request and tells the audit trail of it.
