@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -100,17 +101,22 @@ func tryRecord(t *testing.T, c *rest.Client, id string) {
 		t.Errorf("the field is %q", e.Field)
 	}
 	stats, err := c.Stats(t.Context(), id)
-	if err != nil || stats.Processes == nil {
+	if err != nil || stats.DiskBytes == nil {
 		t.Errorf("it uses %+v, %v", stats, err)
 	}
 }
 
 func tryStates(t *testing.T, c *rest.Client, id string) {
 	t.Helper()
-	if got, err := c.Pause(t.Context(), id); err != nil || got.State != engine.Paused {
+	got, err := c.Pause(t.Context(), id)
+	if os.Geteuid() != 0 && err != nil {
+		wantClass(t, err, sandbox.Unavailable)
+		t.Skipf("this user cannot pause: %v", err)
+	}
+	if err != nil || got.State != engine.Paused {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	_, err := c.Pause(t.Context(), id)
+	_, err = c.Pause(t.Context(), id)
 	wantClass(t, err, sandbox.Conflict)
 	if got, err := c.Resume(t.Context(), id); err != nil || got.State != engine.Running {
 		t.Fatalf("%+v, %v", got, err)
