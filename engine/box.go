@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aether/engine/access"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -36,6 +37,8 @@ type box struct {
 	number     uint64
 	// turn is held by whoever changes the record.
 	turn chan struct{}
+	// grant is what it takes of its tenant's quota.
+	grant *access.Grant
 
 	mu      sync.Mutex
 	record  record

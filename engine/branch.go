@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"aether/engine/access"
 	"aether/sandbox"
 )
 
@@ -32,7 +33,7 @@ func (e *Engine) Fork(ctx context.Context, who Caller, id string, req ForkReques
 		Verb, ID string
 		ForkRequest
 	}{"fork", id, req}
-	children, err := e.fleet.once(ctx, who, req.Key, asked, func() ([]string, error) { return e.fleet.fork(ctx, source, req) })
+	children, err := e.fleet.once(ctx, who, req.Key, asked, func() ([]string, error) { return e.fleet.fork(ctx, who, source, req) })
 	if err != nil {
 		return nil, fmt.Errorf("engine: fork %s: %w", id, err)
 	}
@@ -46,13 +47,13 @@ func (r ForkRequest) validate() error {
 	return terms{r.Metadata, r.Timeout, r.Then, r.Key}.validate(Caller{Tenant: "any"})
 }
 
-func (f *fleet) fork(ctx context.Context, source *box, req ForkRequest) ([]string, error) {
+func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkRequest) ([]string, error) {
 	done, err := source.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if err := f.wake(ctx, source); err != nil {
+	if err := f.wake(ctx, who, source); err != nil {
 		return nil, err
 	}
 	forker, ok := source.instance().(sandbox.Forker)
@@ -60,15 +61,17 @@ func (f *fleet) fork(ctx context.Context, source *box, req ForkRequest) ([]strin
 		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: source.copy().Driver + " cannot fork sandboxes"}
 	}
 	records, specs := f.children(source.copy(), req)
-	var instances []sandbox.Instance
-	err = soon(ctx, func() (err error) {
-		instances, err = forker.Fork(ctx, specs)
-		return err
+	boxes, err := f.rights.grant(who, source.tenant, source.copy().Spec, len(records), func(grants []*access.Grant) ([]*box, error) {
+		var instances []sandbox.Instance
+		err := soon(ctx, func() (err error) {
+			instances, err = forker.Fork(ctx, specs)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return f.adopt(ctx, source.driver, records, instances, grants)
 	})
-	if err != nil {
-		return nil, err
-	}
-	boxes, err := f.adopt(ctx, source.driver, records, instances)
 	if err != nil {
 		return nil, err
 	}

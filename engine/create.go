@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"aether/engine/access"
 	"aether/sandbox"
 )
 
@@ -127,20 +128,26 @@ func (f *fleet) destroyUnanswered(ctx context.Context, ids []string) (err error)
 }
 
 func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box, error) {
-	list, err := f.drivers.Candidates(req.Driver, req.Spec.Isolation)
+	spec, err := f.rights.permit(who, req.Spec)
+	if err != nil {
+		return nil, err
+	}
+	list, err := f.drivers.Candidates(req.Driver, spec.Isolation)
 	if err != nil {
 		return nil, err
 	}
 	list.before = f.uses
-	spec := req.Spec
-	spec.ID = newID()
-	choice, err := list.Create(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	r := f.newRecord(spec.ID, who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
-	r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = choice.Driver.Info().Name, choice.Why, req.Spec, req.Keep, req.AutoResume
-	boxes, err := f.adopt(ctx, choice.Driver, []record{r}, []sandbox.Instance{choice.Instance})
+	boxes, err := f.rights.grant(who, who.Tenant, spec, 1, func(grants []*access.Grant) ([]*box, error) {
+		asked := spec
+		asked.ID = newID()
+		choice, err := list.Create(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		r := f.newRecord(asked.ID, who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
+		r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = choice.Driver.Info().Name, choice.Why, spec, req.Keep, req.AutoResume
+		return f.adopt(ctx, choice.Driver, []record{r}, []sandbox.Instance{choice.Instance}, grants)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -159,10 +166,11 @@ func (f *fleet) newRecord(id, tenant string, t terms) record {
 }
 
 // adopt begins to hold sandboxes that were made: all of them, or none is left.
-func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []record, instances []sandbox.Instance) ([]*box, error) {
+func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []record, instances []sandbox.Instance, grants []*access.Grant) ([]*box, error) {
 	boxes := make([]*box, len(records))
 	for i, r := range records {
 		boxes[i] = f.newBox(r)
+		boxes[i].grant = grants[i]
 		boxes[i].turn <- struct{}{} // until it is served
 		detail := map[string]string{"driver": r.Driver}
 		if r.Parent != "" {

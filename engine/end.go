@@ -81,6 +81,7 @@ func (f *fleet) end(b *box, exit sandbox.Exit) error {
 		b.set(next, false)
 		f.tell(b.stamp(happened))
 	}
+	b.grant.Give()
 	f.forget(f.index.end(b))
 	return b.clean("")
 }
@@ -217,6 +218,9 @@ func (f *fleet) shut(ctx context.Context) error {
 		}
 		if f.answers != nil {
 			errs = append(errs, f.answers.journal.Close())
+		}
+		if f.rights.audit != nil {
+			errs = append(errs, f.rights.audit.Close())
 		}
 		if f.dir != nil {
 			errs = append(errs, f.dir.Close())

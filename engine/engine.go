@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"aether/engine/access"
 	"aether/sandbox"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	// sandboxes with, best first. New has no use for them.
 	State   string
 	Drivers []sandbox.Maker
+	// Access is what tenants may ask for and have. See Engine.SetAccess.
+	Access access.Config
 
 	// beforeWrite, in tests, is called before every change of the state directory.
 	beforeWrite func() error

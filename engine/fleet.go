@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"aether/engine/access"
 	"aether/engine/state"
 	"aether/sandbox"
 )
@@ -30,6 +31,7 @@ type fleet struct {
 	answers *answers
 	index   *index
 	sweeper *sweeper
+	rights  *rights
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -52,7 +54,7 @@ var errNoState = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "
 // uses the directory.
 func Open(opts Options) (*Engine, error) {
 	e := New(opts)
-	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), sweeper: newSweeper(), noted: map[string]bool{}}
+	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), sweeper: newSweeper(), rights: newRights(opts.Access), noted: map[string]bool{}}
 	err := f.open(opts)
 	if err == nil {
 		err = f.recover()
@@ -80,7 +82,10 @@ func (f *fleet) open(opts Options) (err error) {
 	if f.history, err = openHistory(f.dir); err != nil {
 		return err
 	}
-	f.answers, err = openAnswers(f.dir)
+	if f.answers, err = openAnswers(f.dir); err != nil {
+		return err
+	}
+	f.rights.audit, err = access.OpenAudit(f.dir, access.AuditOptions{Logger: f.engine.log})
 	return err
 }
 
@@ -118,11 +123,13 @@ func (f *fleet) recover() error {
 // of it: that its end was told and not written, as on a full disk, is no second end.
 func (f *fleet) takeOver(b *box, last Event) {
 	b.durable = b.record.State == Paused
+	b.grant = f.rights.ledger.Hold(b.tenant, b.record.use())
 	err := b.clean(b.record.Kept)
 	switch b.record.State {
 	case Running:
 		if last.Kind == EventEnded {
 			err = errors.Join(err, b.change(endedBy(last)))
+			b.grant.Give()
 			f.forget(f.index.end(b))
 			break
 		}

@@ -12,6 +12,7 @@ import (
 
 	"aether/driver/cell"
 	"aether/engine"
+	"aether/engine/access"
 	"aether/guest"
 	"aether/image"
 	"aether/sandbox"
@@ -26,22 +27,26 @@ var (
 // house is a state directory and the places of a cell driver, in which one engine
 // after another lives.
 type house struct {
-	t    testing.TB
-	dir  string
-	keep sandbox.Fidelity
+	t      testing.TB
+	dir    string
+	keep   sandbox.Fidelity
+	access access.Config
 }
+
+// unbounded are rights that hosts without control groups of this user's can hold too.
+var unbounded = access.Policy{UnboundedMemory: true, UnboundedDisk: true}
 
 func newHouse(t testing.TB, keep sandbox.Fidelity) *house {
 	t.Helper()
 	if keep == sandbox.Checkpoint && runtime.GOARCH != "amd64" {
 		t.Skip("the memory of cells is kept on amd64 only")
 	}
-	return &house{t, t.TempDir(), keep}
+	return &house{t, t.TempDir(), keep, access.Config{Default: access.Tenant{Policy: unbounded}}}
 }
 
 func (h *house) options() engine.Options {
 	at := func(name string) string { return filepath.Join(h.dir, name) }
-	return engine.Options{State: at("state"), Drivers: []sandbox.Maker{{Name: cell.Name, New: func() sandbox.Driver {
+	return engine.Options{State: at("state"), Access: h.access, Drivers: []sandbox.Maker{{Name: cell.Name, New: func() sandbox.Driver {
 		return cell.New(cell.Options{Images: func() (*image.Store, error) { return image.Open(at("images")) }, RunDir: at("run"), Snapshots: h.keep})
 	}}}}
 }

@@ -47,7 +47,7 @@ func (e *Engine) Resume(ctx context.Context, who Caller, id string) (Sandbox, er
 	case Running:
 		return Sandbox{}, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: " + id, Reason: "the sandbox runs"}
 	}
-	if err := e.fleet.resume(ctx, b); err != nil {
+	if err := e.fleet.resume(ctx, who, b); err != nil {
 		return Sandbox{}, err
 	}
 	return b.view(), nil
@@ -93,6 +93,9 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 		return errors.Join(err, thaw())
 	}
 	b.unserved()
+	if err := f.rights.resize(b); err != nil {
+		f.engine.log.Error("engine: what a paused sandbox needs no more could not be given back to its tenant", "sandbox", b.id, "err", err)
+	}
 	if err := instance.Destroy(context.WithoutCancel(ctx)); err != nil {
 		f.engine.log.Error("engine: the instance of a paused sandbox could not be ended", "sandbox", b.id, "err", err)
 	}
@@ -158,19 +161,27 @@ func paused(kept string, fidelity sandbox.Fidelity, reason string, how keeping) 
 
 // resume makes a new instance of a paused box, whose turn the caller has. If it fails,
 // the box stays paused.
-func (f *fleet) resume(ctx context.Context, b *box) error {
-	driver, instance, err := f.restore(ctx, b)
-	if err != nil {
+func (f *fleet) resume(ctx context.Context, who Caller, b *box) error {
+	if err := f.rights.wake(who, b, func() error { return f.goLive(ctx, b) }); err != nil {
 		return fmt.Errorf("engine: resume %s: %w", b.id, err)
 	}
-	if err = b.change(resumed(b.copy())); err != nil {
-		return errors.Join(fmt.Errorf("engine: resume %s: %w", b.id, err), instance.Destroy(context.WithoutCancel(ctx)))
-	}
-	b.serve(driver, instance)
 	// Drivers have what they still need of the checkpoint open or mounted.
 	if err := b.clean(""); err != nil {
 		f.engine.log.Error("engine: the checkpoint of a sandbox that was resumed could not be removed", "sandbox", b.id, "err", err)
 	}
+	return nil
+}
+
+// goLive restores a box and has the instance serve it.
+func (f *fleet) goLive(ctx context.Context, b *box) error {
+	driver, instance, err := f.restore(ctx, b)
+	if err != nil {
+		return err
+	}
+	if err := b.change(resumed(b.copy())); err != nil {
+		return errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
+	}
+	b.serve(driver, instance)
 	return nil
 }
 

@@ -135,7 +135,7 @@ func (e *Engine) use(ctx context.Context, who Caller, id string) (*box, sandbox.
 		return nil, nil, err
 	}
 	defer release()
-	if err := e.fleet.wake(ctx, b); err != nil {
+	if err := e.fleet.wake(ctx, who, b); err != nil {
 		return nil, nil, err
 	}
 	return b, b.instance(), nil
@@ -152,7 +152,7 @@ func (b *box) ready() sandbox.Instance {
 }
 
 // wake resumes a box that somebody wants to use, whose turn the caller has.
-func (f *fleet) wake(ctx context.Context, b *box) error {
+func (f *fleet) wake(ctx context.Context, who Caller, b *box) error {
 	r := b.copy()
 	switch {
 	case r.State == Ended:
@@ -162,7 +162,7 @@ func (f *fleet) wake(ctx context.Context, b *box) error {
 	case !r.AutoResume && !r.Interrupted:
 		return r.paused()
 	}
-	return f.resume(ctx, b)
+	return f.resume(ctx, who, b)
 }
 
 // Guest gives a client of the sandbox's guest service. It is good until the sandbox ends

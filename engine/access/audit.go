@@ -31,6 +31,7 @@ type Entry struct {
 	// Who called, as Caller has it. A call that was refused before anybody knew who
 	// it is has what it said, as the id of its key, or nothing.
 	Who      string `json:"who"`
+	From     string `json:"from,omitempty"` // the address that it came from
 	Tenant   string `json:"tenant,omitempty"`
 	Operator bool   `json:"operator,omitempty"`
 	// What was called, as "sandbox.create", and On is the id or name of its object.
@@ -86,8 +87,8 @@ func OpenAudit(dir *state.Dir, opts AuditOptions) (*Audit, error) {
 
 // Record writes that a call began then and has ended now, with that error or none.
 // What the caller said is shortened where it is long.
-func (a *Audit) Record(who Caller, what, on string, began time.Time, result error) error {
-	entry := Entry{Time: began.UTC(), Who: shorten(who.Name), Tenant: shorten(who.Tenant), Operator: who.Operator,
+func (a *Audit) Record(who Caller, from, what, on string, began time.Time, result error) error {
+	entry := Entry{Time: began.UTC(), Who: shorten(who.Name), From: shorten(from), Tenant: shorten(who.Tenant), Operator: who.Operator,
 		What: shorten(what), On: shorten(on), Result: "ok", Duration: time.Since(began)}
 	if result != nil {
 		entry.Result, entry.Reason = sandbox.ClassOf(result).String(), shorten(result.Error())

@@ -50,9 +50,9 @@ func TestAuditSaysWhoDidWhat(t *testing.T) {
 	who := Caller{Tenant: "acme", Name: "0123456789abcdef"}
 	refusal := Allow(Policy{}, sandbox.Spec{Image: "/etc"})
 	err := errors.Join(
-		a.Record(who, "sandbox.create", "sbx1", began, nil),
-		a.Record(who, "sandbox.create", "", began, fmt.Errorf("create: %w", refusal)),
-		a.Record(Caller{Name: "root", Operator: true}, "sandbox.list", "", began, errors.New("unclassified")))
+		a.Record(who, "", "sandbox.create", "sbx1", began, nil),
+		a.Record(who, "", "sandbox.create", "", began, fmt.Errorf("create: %w", refusal)),
+		a.Record(Caller{Name: "root", Operator: true}, "", "sandbox.list", "", began, errors.New("unclassified")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestHostileWordsInTheAudit(t *testing.T) {
 	a, end := openAudit(t, path, AuditOptions{})
 	words := []string{strings.Repeat("x", 1<<20), "a\n{\"who\":\"root\"}", "\x00\x1b[2J\xff\xfe", strings.Repeat("\x01", 5000), strings.Repeat("ü", 1000), "\u2028"}
 	for _, word := range words {
-		if err := a.Record(Caller{Tenant: word, Name: word}, word, word, time.Now(), errors.New(word)); err != nil {
+		if err := a.Record(Caller{Tenant: word, Name: word}, "", word, word, time.Now(), errors.New(word)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -120,14 +120,14 @@ func TestAuditIsBounded(t *testing.T) {
 	for range writers {
 		work.Go(func() {
 			for range each {
-				if err := a.Record(Caller{Name: "key"}, "sandbox.get", "sbx", time.Now(), nil); err != nil {
+				if err := a.Record(Caller{Name: "key"}, "", "sandbox.get", "sbx", time.Now(), nil); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	work.Wait()
-	if err := a.Record(Caller{}, "last", "", time.Now(), nil); err != nil {
+	if err := a.Record(Caller{}, "", "last", "", time.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	list := entries(t, a)
@@ -145,7 +145,7 @@ func TestRecordedIsInItsFile(t *testing.T) {
 	a, end := openAudit(t, path, AuditOptions{})
 	defer end()
 	for n := range 20 {
-		if err := a.Record(Caller{}, "call", fmt.Sprint(n), time.Now(), nil); err != nil {
+		if err := a.Record(Caller{}, "", "call", fmt.Sprint(n), time.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(filepath.Join(path, "audit.1"))
@@ -158,7 +158,7 @@ func TestRecordedIsInItsFile(t *testing.T) {
 func TestAuditAfterItsEnd(t *testing.T) {
 	a, end := openAudit(t, t.TempDir(), AuditOptions{})
 	end()
-	if a.Record(Caller{}, "call", "", time.Now(), nil) == nil {
+	if a.Record(Caller{}, "", "call", "", time.Now(), nil) == nil {
 		t.Error("a call is recorded nowhere")
 	}
 }
@@ -173,7 +173,7 @@ func BenchmarkRecord(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if err := a.Record(Caller{Tenant: "acme", Name: "key"}, "sandbox.get", "sbx", time.Now(), nil); err != nil {
+		if err := a.Record(Caller{Tenant: "acme", Name: "key"}, "", "sandbox.get", "sbx", time.Now(), nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -54,6 +54,24 @@ func (l *Ledger) Take(tenant string, quota Quota, use Use, creations int) (*Gran
 	return l.grant(tenant, a, use), nil
 }
 
+// TakeEach takes the parts of n new things that are alike; all of them or nothing. Errors:
+// as Take.
+func (l *Ledger) TakeEach(tenant string, quota Quota, use Use, n int) ([]*Grant, error) {
+	all, err := l.Take(tenant, quota, use.Times(n), n)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account(tenant)
+	a.change(all, amounts{})
+	grants := make([]*Grant, n)
+	for i := range grants {
+		grants[i] = l.grant(tenant, a, use)
+	}
+	return grants, nil
+}
+
 // Hold enters what a tenant has already, whatever its quota is by now.
 func (l *Ledger) Hold(tenant string, use Use) *Grant {
 	l.mu.Lock()
