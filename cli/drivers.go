@@ -11,9 +11,12 @@ import (
 
 // drivers are those of this build, which the command line also knows by the aliases of
 // their systems. Most commands make none of them, and a run makes one.
-type drivers struct{ *engine.Drivers }
+type drivers struct {
+	*engine.Drivers
+	makers []sandbox.Maker
+}
 
-func newDrivers(makers []sandbox.Maker) *drivers { return &drivers{engine.NewDrivers(makers)} }
+func newDrivers(makers []sandbox.Maker) *drivers { return &drivers{engine.NewDrivers(makers), makers} }
 
 // candidates are the drivers that may serve a wish, best first.
 func (d *drivers) candidates(name string, want sandbox.Boundary) (_ engine.Candidates, err error) {

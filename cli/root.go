@@ -50,6 +50,7 @@ func newRoot(drivers *drivers) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(runCommand(drivers), templateCommand(drivers), rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers),
+		serveCommand(drivers), keyCommand(),
 		doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
 	return root
 }

@@ -36,6 +36,14 @@ func (d *Drivers) at(i int) sandbox.Driver {
 	return d.made[i]
 }
 
+// Drivers are those that an engine with a state directory makes sandboxes with, or nil.
+func (e *Engine) Drivers() *Drivers {
+	if e.fleet == nil {
+		return nil
+	}
+	return e.fleet.drivers
+}
+
 // All makes every driver.
 func (d *Drivers) All() []sandbox.Driver {
 	list := make([]sandbox.Driver, len(d.makers))
