@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"aether/guest"
 	"aether/image/snapshot"
@@ -82,7 +83,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 	if err == nil {
 		err = checkpoint.CheckRestorable(tree.Checkpoint, i.cell, streams)
 	}
-	if err = errors.Join(err, kept.write(draft, tree)); err != nil {
+	if err = errors.Join(err, kept.write(draft, tree, i.cell.Clock())); err != nil {
 		return draft, errors.Join(err, tree.Close())
 	}
 	return draft, i.kept.keep(tree, i.Paused(), i.engine.log)
@@ -186,8 +187,8 @@ func (c *processImage) readCommand(service *guest.Service, pid int) error {
 }
 
 // write attaches everything to the snapshot.
-func (c *processImage) write(draft *snapshot.Draft, tree *zygote.Tree) (err error) {
-	if c.Processes, err = tree.Encode(draft.Attach, c.stamps); err != nil {
+func (c *processImage) write(draft *snapshot.Draft, tree *zygote.Tree, ahead time.Duration) (err error) {
+	if c.Processes, err = tree.Encode(draft.Attach, c.stamps, ahead); err != nil {
 		return err
 	}
 	data, err := json.Marshal(c)
@@ -217,6 +218,9 @@ func (i *instance) restoreRunning(ctx context.Context, dir string, rec snapshot.
 	if err != nil {
 		return err
 	}
+	if err := i.catchUp(kept.Processes); err != nil {
+		return err
+	}
 	if err := i.fillSharedMemory(ctx); err != nil {
 		return err
 	}
@@ -229,6 +233,16 @@ func (i *instance) restoreRunning(ctx context.Context, dir string, rec snapshot.
 		err = i.restoreError(i.restore(kept, tree))
 	}
 	return errors.Join(err, tree.Close())
+}
+
+// catchUp has the clocks of the cell not be behind what the processes know, as they would
+// be after a restart of the host.
+func (i *instance) catchUp(processes *checkpoint.Image) error {
+	behind, err := processes.Behind()
+	if err != nil {
+		return err
+	}
+	return i.cell.Advance(behind)
 }
 
 // layer opens the files of the snapshot that the cell was made of.

@@ -121,6 +121,9 @@ func (i *instance) makeChild(ctx context.Context, spec sandbox.Spec) (*instance,
 	if err != nil {
 		return nil, err
 	}
+	if err := child.cell.Advance(i.cell.Clock()); err != nil {
+		return nil, errors.Join(err, child.Destroy(ctx))
+	}
 	child.parent = i.ID()
 	child.service.Inherit(i.service)
 	return child, nil

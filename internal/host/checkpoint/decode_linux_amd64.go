@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"time"
 
 	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
@@ -14,18 +15,19 @@ import (
 )
 
 // Decode gives the checkpoint that was encoded, to be restored in the cell of that
-// root and those ids.
+// root and those ids, whose clocks are so far ahead of this program's.
 //
 // Nothing in the image is believed. What it may say is bounded as what a process may
 // have is; that a process has the rights of its cell only, whatever its registers and
 // memory are, is for Restore to see to. Errors: Invalid for what Encode did not
 // write, Conflict for processes that cannot go on on this machine or with the files
 // of this root.
-func (im *Image) Decode(open Files, root *inroot.Root, ids confine.Identity) (*Checkpoint, error) {
+func (im *Image) Decode(open Files, root *inroot.Root, ids confine.Identity, ahead time.Duration) (*Checkpoint, error) {
 	machine, err := ThisMachine()
 	if err != nil {
 		return nil, err
 	}
+	machine.Clock += ahead
 	if err := machine.Runs(im.Machine); err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func TestDecodeRefusesOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		image.Machine = machine
-		if _, err := image.Decode(c.open, root, ids); sandbox.ClassOf(err) != c.want {
+		if _, err := image.Decode(c.open, root, ids, 0); sandbox.ClassOf(err) != c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"aether/internal/host/confine"
 )
@@ -21,12 +22,14 @@ func contentName(place int) string { return fmt.Sprintf("content-%d", place) }
 // Encode writes the checkpoint: the image, and files. The cell may have gone on, or be
 // gone; stamps are of the files that its processes had in their memory then. zygote
 // is the number of the process that has the pages of the one at a place which has none
-// in a file. Errors: Conflict for what cannot be kept.
-func (c *Checkpoint) Encode(create Files, stamps map[string]Stamp, zygote func(place int) int) (*Image, error) {
+// in a file. ahead is how far the cell's clocks are ahead of this program's. Errors:
+// Conflict for what cannot be kept.
+func (c *Checkpoint) Encode(create Files, stamps map[string]Stamp, ahead time.Duration, zygote func(place int) int) (*Image, error) {
 	machine, err := ThisMachine()
 	if err != nil {
 		return nil, err
 	}
+	machine.Clock += ahead
 	image, places := &Image{Machine: machine}, map[*Process]int{nil: -1}
 	for i, p := range c.Processes {
 		places[p] = i

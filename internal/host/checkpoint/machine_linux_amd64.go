@@ -17,13 +17,25 @@ func ThisMachine() (m Machine, err error) {
 		return m, err
 	}
 	m.Processor = processorFlags(string(info))
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return m, os.NewSyscallError("clock_gettime", err)
+	if m.Clock, err = clockNow(); err != nil {
+		return m, err
 	}
-	m.Clock = time.Duration(now.Nano())
 	m.Kernel, err = kernelDigest()
 	return m, err
+}
+
+func clockNow() (time.Duration, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, os.NewSyscallError("clock_gettime", err)
+	}
+	return time.Duration(now.Nano()), nil
+}
+
+// Behind is how far the clock of this host is behind that of the processes, or 0.
+func (im *Image) Behind() (time.Duration, error) {
+	now, err := clockNow()
+	return max(0, im.Machine.Clock-now), err
 }
 
 func kernelDigest() (string, error) {

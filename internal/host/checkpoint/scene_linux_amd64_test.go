@@ -236,6 +236,6 @@ func (p *program) encode(t *testing.T, s *scene, to *confine.Cell) (*checkpoint.
 	if err != nil {
 		return nil, nil, err
 	}
-	image, err := tree.Encode(create, stamps)
+	image, err := tree.Encode(create, stamps, 0)
 	return image, open, errors.Join(err, tree.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
@@ -49,6 +50,8 @@ type Cell struct {
 	config    Config
 	init      *spawn.Process
 	namespace uintptr // flags of what a process joins
+	clock     time.Duration
+	offsets   string // what a process writes to have that clock
 	readiness readiness
 }
 

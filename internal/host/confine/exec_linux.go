@@ -106,7 +106,8 @@ func (c *Cell) exec(s script, t target, command Command) (*spawn.Process, int, e
 // cell, drops what is left, and executes.
 func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, err error) {
 	s.stdio(c.host, command)
-	s.enterCell(c, t, 0o022)
+	clock := s.openOffsets(c)
+	s.enterCell(c, t, 0o022, clock)
 	inside = s.session(command)
 	s.ownNull(c.host, command)
 	if err := s.lockIn(c, commandCredentials(c.host, command), command.Dir, 3); err != nil {
@@ -120,12 +121,13 @@ func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, er
 
 // enterCell appends the joining of the cell's namespaces by a fresh child of this
 // program, and the birth of its own child in the cell, for which the steps that
-// follow are.
-func (s script) enterCell(c *Cell, t target, umask uintptr) {
+// follow are. clock is what openOffsets gave.
+func (s script) enterCell(c *Cell, t target, umask uintptr, clock *spawn.Step) {
 	s.part(partEnter)
 	// Inside, others see a process whose memory is still this program's.
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
 	s.enterNamespaces(t)
+	s.ownClock(c, clock)
 	s.Call(unix.SYS_UMASK, umask)
 	s.rlimits(c.config.Processes)
 	s.emptyBounds()

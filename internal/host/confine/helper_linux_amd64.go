@@ -107,7 +107,7 @@ func (m Helper) collect(started spawn.Started, count int, taken spawn.Word) (fil
 // helper appends everything from a fresh child of this program to the things made.
 // It enters as a command does, and is born again for the same reasons.
 func (s script) helper(c *Cell, t target, m Helper, taken spawn.Word) (count int, err error) {
-	s.enterCell(c, t, 0)
+	s.enterCell(c, t, 0, nil) // what it makes is not of any clock
 	s.part(partFiles)
 	s.inputs(c.host, m.Inputs)
 	s.part(partSession)

@@ -28,9 +28,10 @@ var tired = 5 * time.Second // tests shorten it
 
 // standby says whether somebody may stand by for commands of the cell: not for
 // an ordinary user, everything of whose has one id, and not where memory is
-// limited from birth on, for who stands by shares this program's.
+// limited from birth on, for who stands by shares this program's. In a cell with clocks
+// of its own nobody does: there are few of them.
 func (c *Cell) standby() bool {
-	return c.config.Ready && !c.config.Group.IntoMemory() && !c.host.Identity.Single
+	return c.config.Ready && !c.config.Group.IntoMemory() && !c.host.Identity.Single && c.offsets == ""
 }
 
 // ready makes the next command of that user faster, for some memory: a process

@@ -60,7 +60,9 @@ func (s Steps) Join(j Joining, socket, nspid int, flags uint64) {
 		t.group.Into, t.cgroupns = first+count-2, first+count-1
 	}
 	s.Receive(socket, j.count(), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+	clock := s.openOffsets(j.Cell)
 	s.enterNamespaces(t)
+	s.ownClock(j.Cell, clock)
 	s.emptyBounds()
 	s.part(partBorn)
 	child := s.Clone(spawn.Clone{Flags: flags | unix.CLONE_PARENT | unix.CLONE_PARENT_SETTID, Tids: []int{nspid}, Cgroup: t.group.Into})

@@ -3,6 +3,7 @@ package zygote
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"aether/internal/host/checkpoint"
 	"aether/internal/host/confine"
@@ -11,10 +12,10 @@ import (
 )
 
 // Encode writes the checkpoint, all that it takes to Decode it. The cell may have
-// gone on, or be gone; stamps are of the files that it had then. Errors: Conflict for
-// what cannot be kept.
-func (t *Tree) Encode(create checkpoint.Files, stamps map[string]checkpoint.Stamp) (*checkpoint.Image, error) {
-	image, err := t.Checkpoint.Encode(create, stamps, func(place int) int { return t.at(place).process.Pid() })
+// gone on, or be gone; stamps are of the files that it had then, and ahead how far its
+// clocks are. Errors: Conflict for what cannot be kept.
+func (t *Tree) Encode(create checkpoint.Files, stamps map[string]checkpoint.Stamp, ahead time.Duration) (*checkpoint.Image, error) {
+	image, err := t.Checkpoint.Encode(create, stamps, ahead, func(place int) int { return t.at(place).process.Pid() })
 	if err != nil {
 		return nil, fmt.Errorf("zygote: encode a checkpoint: %w", err)
 	}
@@ -33,7 +34,7 @@ func Decode(h *confine.Host, c *confine.Cell, image *checkpoint.Image, open chec
 	root := inroot.New(dir)
 	defer root.Close()
 	t := &Tree{host: h}
-	if t.Checkpoint, err = image.Decode(open, root, c.Identity()); err == nil {
+	if t.Checkpoint, err = image.Decode(open, root, c.Identity(), c.Clock()); err == nil {
 		err = t.startOnFiles()
 	}
 	if err != nil {
