@@ -53,7 +53,7 @@ var rooms = []room{
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
 	{"cmd/bench", []string{"lab", "driver", "image", "sandbox"}, "it chooses what is measured and with which drivers; how is lab's"},
-	{"lab", []string{"driver", "engine", "interpreter", "guest", "image", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
+	{"lab", []string{"driver", "engine", "rest", "interpreter", "guest", "image", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
 	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
 

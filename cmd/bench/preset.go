@@ -5,7 +5,10 @@ import (
 	"os/exec"
 	"slices"
 
+	"aether/driver/all"
+	"aether/driver/cell"
 	"aether/lab"
+	"aether/lab/daemon"
 	"aether/lab/fork"
 	"aether/lab/lifecycle"
 	"aether/lab/program"
@@ -17,9 +20,10 @@ const (
 	sandboxes = "sandboxes"
 	programs  = "program"
 	forks     = "forks"
+	door      = "daemon"
 )
 
-func subjectNames() []string { return []string{sandboxes, programs, forks} }
+func subjectNames() []string { return []string{sandboxes, programs, forks, door} }
 
 // chosen are the subjects of a run.
 func (o options) chosen() []lab.Subject {
@@ -29,12 +33,16 @@ func (o options) chosen() []lab.Subject {
 		}},
 		{Key: programs, Measure: o.measureProgram},
 		{Key: forks, Measure: o.measureForks},
+		{Key: door, Measure: o.measureDaemon},
 	}
 	return slices.DeleteFunc(all, func(s lab.Subject) bool { return !slices.Contains(o.subjects, s.Key) })
 }
 
 // programRounds and those of forks are fewer: each takes long.
-const programRounds = 50
+const (
+	programRounds = 50
+	daemonRounds  = 100
+)
 
 func (o options) measureProgram(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
 	path, err := exec.LookPath("aether")
@@ -42,6 +50,21 @@ func (o options) measureProgram(ctx context.Context, say *lab.Progress) (lab.Fin
 		return lab.Skipped{What: "Whole runs of the program", Reason: err.Error()}, nil
 	}
 	return program.Measure(ctx, program.Options{Rounds: min(o.rounds, programRounds), Program: path}, say)
+}
+
+// measureDaemon measures the built daemon beside an engine with the same driver.
+func (o options) measureDaemon(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
+	path, err := exec.LookPath("aether")
+	if err != nil {
+		return lab.Skipped{What: "Ways to the daemon", Reason: err.Error()}, nil
+	}
+	return daemon.Measure(ctx, daemon.Options{Rounds: min(o.rounds, daemonRounds), Idle: o.idle, Program: path, Cells: cells()}, say)
+}
+
+// cells is the maker of the driver that is measured.
+func cells() sandbox.Maker {
+	makers := all.Makers()
+	return makers[slices.IndexFunc(makers, func(m sandbox.Maker) bool { return m.Name == cell.Name })]
 }
 
 // measureForks measures what `aether bench fork` does, of the same driver.

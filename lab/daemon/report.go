@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+
+	"aether/lab"
+)
+
+// Names of the rows.
+const (
+	rowEngine = "engine in this process"
+	rowUnix   = "daemon, unix socket"
+	rowStream = "daemon, unix socket, streamed"
+	rowTCP    = "daemon, TCP"
+	rowDocker = "Docker's API"
+)
+
+// Targets that the door is held to.
+const (
+	targetExec   = 400.0 // us more than in process
+	targetCreate = 600.0
+	targetDocker = 0.1 // of Docker's
+	targetMemory = 60.0
+	targetPage   = 2.0
+)
+
+// Report is everything that was found out. A value that was not measured is absent, never
+// zero.
+type Report struct {
+	// Exec is a command in a sandbox that lives, to its end; Create is until the answer;
+	// Life is both and the sandbox's end.
+	Exec   []lab.Row `json:"exec"`
+	Create []lab.Row `json:"create"`
+	Life   []lab.Row `json:"life"`
+	// Pages are of 100 sandboxes, when there are so many and when there are more.
+	Pages   []lab.Row     `json:"pages"`
+	Memory  Memory        `json:"memory"`
+	Targets []lab.Verdict `json:"targets"`
+}
+
+// Memory is the daemon's own, in KiB that no other process has: with nothing, and with
+// sandboxes that do nothing.
+type Memory struct {
+	EmptyKiB int64 `json:"empty_kib"`
+	IdleKiB  int64 `json:"idle_kib"`
+	Idle     int   `json:"idle"`
+}
+
+func (r *Report) complete() {
+	lab.CompareRows(r.Exec, rowEngine)
+	lab.CompareRows(r.Create, rowEngine)
+	lab.CompareRows(r.Life, rowEngine, rowDocker)
+	if len(r.Pages) > 0 {
+		lab.CompareRows(r.Pages, r.Pages[0].Name)
+	}
+	r.Targets = []lab.Verdict{
+		more("what the door adds to an exec, median", r.Exec, targetExec),
+		more("what the door adds to a create, median", r.Create, targetCreate),
+		lab.AtMost("create, first command and end, median", "times Docker's", lab.Find(r.Life, rowUnix).Of[rowDocker], targetDocker, nil),
+		lab.AtMost(fmt.Sprintf("the daemon's memory for %d idle sandboxes", r.Memory.Idle), "MiB", float64(r.Memory.IdleKiB-r.Memory.EmptyKiB)/1024, targetMemory, nil),
+		r.judgePages(),
+	}
+}
+
+// more is the verdict on what a way takes more than in process.
+func more(what string, rows []lab.Row, limit float64) lab.Verdict {
+	with, without := lab.Find(rows, rowUnix), lab.Find(rows, rowEngine)
+	if with.MedianUS == 0 || without.MedianUS == 0 {
+		return lab.Undecided(what, "us", limit, "it was not measured")
+	}
+	return lab.AtMost(what, "us", with.MedianUS-without.MedianUS, limit, nil)
+}
+
+func (r *Report) judgePages() lab.Verdict {
+	last := lab.Row{}
+	if len(r.Pages) > 0 {
+		last = r.Pages[len(r.Pages)-1]
+	}
+	return lab.AtMost("a page of "+last.Name+", median", "times that of fewer", last.Of[first(r.Pages)], targetPage, nil)
+}
+
+func first(rows []lab.Row) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	return rows[0].Name
+}
+
+// Text draws the report for people.
+func (r Report) Text() string {
+	return strings.Join([]string{
+		"A command in a living sandbox, ms\n" + lab.Times(r.Exec, rowEngine),
+		"The making of a sandbox, ms\n" + lab.Times(r.Create, rowEngine),
+		"Making, a command and the end of a sandbox, ms\n" + lab.Times(r.Life, rowEngine, rowDocker),
+		"A page of sandboxes, ms\n" + lab.Times(r.Pages, first(r.Pages)),
+		fmt.Sprintf("The daemon's own memory: %.1f MiB empty, %.1f MiB with %d idle sandboxes\n", float64(r.Memory.EmptyKiB)/1024, float64(r.Memory.IdleKiB)/1024, r.Memory.Idle),
+		"Targets for the daemon\n" + lab.Verdicts(r.Targets),
+	}, "\n")
+}
