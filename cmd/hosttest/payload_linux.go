@@ -54,7 +54,12 @@ func (p payload) build(ctx context.Context, steps []string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(p.dir, "setup.py"), []byte(templateCode), 0o644)
+	unit, err := os.ReadFile("systemd/aether.service")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(p.dir, "aether.service"), unit, 0o644),
+		os.WriteFile(filepath.Join(p.dir, "setup.py"), []byte(templateCode), 0o644))
 }
 
 func (p payload) addTests(ctx context.Context, folder string, strip []string) error {

@@ -16,6 +16,7 @@ const (
 	stepDoctor      = "doctor"      // what the host offers, and the exit status
 	stepLimits      = "limits"      // memory and processes
 	stepTemplate    = "template"    // prepare, fork twice, show, remove
+	stepService     = "service"     // the daemon under systemd: restarted, killed, stopped
 	stepOlder       = "older"       // ways around what older kernels do not tell
 	stepConformance = "conformance" // the suite of all drivers
 	stepEscape      = "escape"      // attacks from inside
@@ -30,11 +31,11 @@ const (
 
 var (
 	ways  = []string{wayRoot, wayUser, wayDelegated, wayDocker}
-	steps = []string{stepFirst, stepDoctor, stepLimits, stepTemplate, stepOlder, stepConformance, stepEscape, stepFork, stepOwn, stepRemedy, stepLeaks}
+	steps = []string{stepFirst, stepDoctor, stepLimits, stepTemplate, stepService, stepOlder, stepConformance, stepEscape, stepFork, stepOwn, stepRemedy, stepLeaks}
 	// brief is what fits into a few minutes on two processors, debootstrap and boot
 	// included.
 	briefWays  = []string{wayRoot, wayUser}
-	briefSteps = []string{stepFirst, stepDoctor, stepLimits, stepTemplate, stepOlder, stepConformance, stepLeaks}
+	briefSteps = []string{stepFirst, stepDoctor, stepLimits, stepTemplate, stepService, stepOlder, stepConformance, stepLeaks}
 )
 
 // job is one step on one way, as the machine is told.
@@ -52,7 +53,7 @@ func plan(h host, onlyWays, onlySteps []string) (jobs []job, skipped []result) {
 			continue
 		}
 		for _, step := range append(slices.Clone(steps), stepBench) {
-			if !slices.Contains(onlySteps, step) || step == stepRemedy && way != wayDocker {
+			if !slices.Contains(onlySteps, step) || step == stepRemedy && way != wayDocker || step == stepService && way != wayRoot {
 				continue
 			}
 			j := job{Way: way, Step: step, Refusal: h.ways[way].refusal(step)}

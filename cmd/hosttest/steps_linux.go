@@ -15,6 +15,7 @@ var steppers = map[string]func(*turn) error{
 	stepDoctor:      (*turn).doctor,
 	stepLimits:      (*turn).limits,
 	stepTemplate:    (*turn).template,
+	stepService:     (*turn).service,
 	stepOlder:       (*turn).goTests,
 	stepConformance: (*turn).goTests,
 	stepEscape:      (*turn).goTests,
