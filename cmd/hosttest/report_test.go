@@ -19,8 +19,8 @@ func TestMarkdown(t *testing.T) {
 	if err := writeMarkdown(&out, results); err != nil {
 		t.Fatal(err)
 	}
-	want := "| h | root | pass | refused | not run | not run | not run | not run | not run | not run | not run |  | not run |\n" +
-		"| h | user | not run | not run | not run | not run | not run | not run | not run | fail: 3 passed, 1 failed | not run |  | not run |\n"
+	want := "| h | root | pass | refused | not run | not run | not run | not run | not run | not run | not run | not run |  | not run |\n" +
+		"| h | user | not run | not run | not run | not run | not run | not run | not run | not run | fail: 3 passed, 1 failed | not run |  | not run |\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
