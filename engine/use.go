@@ -62,6 +62,23 @@ func (e *Engine) List(_ context.Context, who Caller, q Query) (Page, error) {
 	return e.fleet.index.page(who, q)
 }
 
+// Count says how many sandboxes there are, by driver and state; those that ended lately
+// are in it for as long as they are remembered.
+func (e *Engine) Count() map[string]map[State]int {
+	counts := map[string]map[State]int{}
+	if e.fleet == nil {
+		return counts
+	}
+	for _, b := range e.fleet.index.each() {
+		r := b.copy()
+		if counts[r.Driver] == nil {
+			counts[r.Driver] = map[State]int{}
+		}
+		counts[r.Driver][r.State]++
+	}
+	return counts
+}
+
 // SetTimeout has the time of a sandbox be over after a while from now, or never if that
 // is zero. That of a paused one begins when it is resumed. An empty Then leaves what
 // happens as it is.

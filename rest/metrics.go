@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"aether/engine"
 )
 
 // bounds are those of the durations that are told apart, in seconds.
@@ -69,8 +71,21 @@ func (s *Server) writeMetrics(a *answer, _ *request) error {
 	runtime.ReadMemStats(&memory)
 	gauge(&text, "go_memstats_heap_alloc_bytes", "Bytes of heap in use.", float64(memory.HeapAlloc))
 	gauge(&text, "go_memstats_sys_bytes", "Bytes obtained from the system.", float64(memory.Sys))
+	if s.opts.Count != nil {
+		writeCounts(&text, s.opts.Count())
+	}
 	s.write(a, http.StatusOK, text.Bytes(), "text/plain; version=0.0.4; charset=utf-8")
 	return nil
+}
+
+func writeCounts(to *bytes.Buffer, counts map[string]map[engine.State]int) {
+	const name = "aether_sandboxes"
+	fmt.Fprintf(to, "# HELP %s Sandboxes by driver and state, those that ended lately included.\n# TYPE %s gauge\n", name, name)
+	for _, driver := range sortedKeys(counts, cmp.Compare[string]) {
+		for _, state := range sortedKeys(counts[driver], cmp.Compare[engine.State]) {
+			fmt.Fprintf(to, "%s{driver=%q,state=%q} %d\n", name, driver, string(state), counts[driver][state])
+		}
+	}
 }
 
 func gauge(to *bytes.Buffer, name, help string, value float64) {

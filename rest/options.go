@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"aether/engine"
 	"aether/sandbox"
 )
 
@@ -17,6 +18,9 @@ type Options struct {
 	Keys Authenticator
 	// Systems lists the systems of this build. Nil answers Unsupported.
 	Systems func(context.Context) ([]System, error)
+	// Count says how many sandboxes there are, by driver and state, for the metrics. Nil
+	// says nothing.
+	Count func() map[string]map[engine.State]int
 	// Audit is told of every request, by many at once. Nil tells nobody.
 	Audit func(Call)
 	// Doors are other handlers on the same listeners, by the patterns of

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,6 +201,9 @@ func TestKeysOpenTheDaemon(t *testing.T) {
 	_, err = other.Create(t.Context(), engine.CreateRequest{Spec: sandbox.Spec{Mounts: []sandbox.Mount{{Source: "/etc", Target: "/x"}}}})
 	wantClass(t, err, sandbox.Denied)
 
+	if got := fetch(t, url+"/metrics", newKey(t, state, "--operator")); !strings.Contains(got, `aether_sandboxes{driver="cell",state="running"} 1`) {
+		t.Errorf("the metrics are %s", got)
+	}
 	for _, k := range listKeys(t, state) {
 		if got := command(t, "", "key", "revoke", k.ID, "--state", state); got.status != 0 {
 			t.Fatalf("%+v", got)
@@ -209,6 +213,26 @@ func TestKeysOpenTheDaemon(t *testing.T) {
 	wantClass(t, err, sandbox.Denied)
 	s.stop(syscall.SIGTERM)
 	wantTrail(t, state, "sandbox.create ok", "sandbox.create exhausted", "sandbox.create denied", "sandbox.get not_found", "sandbox.list denied")
+}
+
+// fetch gives what a path of the daemon answers.
+func fetch(t *testing.T, url, key string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", key)
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // wantTrail wants calls on the audit trail, by what they were and their result.
@@ -245,7 +269,7 @@ func newKey(t *testing.T, state string, flags ...string) string {
 
 func listKeys(t *testing.T, state string) (list []struct{ ID string }) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(command(t, "", "key", "list", "--json", "--state", state).stdout), &list); err != nil || len(list) != 3 {
+	if err := json.Unmarshal([]byte(command(t, "", "key", "list", "--json", "--state", state).stdout), &list); err != nil || len(list) != 4 {
 		t.Fatalf("%v, %v", list, err)
 	}
 	return list
