@@ -16,20 +16,21 @@ func (s *Store) resolveRegistry(ctx context.Context, ref string, progress func(P
 	if err != nil {
 		return Root{}, invalidCause(err, "it is neither a path nor the name of an image")
 	}
-	if rec, ok, err := s.loadRecord(parsed.Name()); ok || err != nil {
+	by := accessTo(ctx, parsed)
+	if rec, ok, err := s.loadRecord(by.record); ok || err != nil {
 		return s.root(rec), err
 	}
 	progress(Progress{}) // the registry may take its time to answer
-	src, err := registrySource(ctx, parsed)
+	src, err := registrySource(ctx, parsed, by.keys)
 	if err != nil {
 		return Root{}, err
 	}
-	return s.install(ctx, parsed.Name(), src, progress)
+	return s.install(ctx, by.record, src, progress)
 }
 
-func registrySource(ctx context.Context, ref name.Reference) (*source, error) {
+func registrySource(ctx context.Context, ref name.Reference, keys authn.Keychain) (*source, error) {
 	img, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(guarded),
-		remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithAuthFromKeychain(keys),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
 		return nil, registryFailure(err)

@@ -30,6 +30,9 @@ type Config struct {
 type Tenant struct {
 	Policy Policy `json:"policy,omitzero"`
 	Quota  Quota  `json:"quota,omitzero"`
+	// Logins are those of the tenant at registries, which are by name. Images of others
+	// are fetched without one: what the host can log in to is nobody's.
+	Logins map[string]Login `json:"logins,omitempty"`
 }
 
 // ReadConfig reads a file of JSON. Errors: Invalid with the path of the field, as
@@ -43,6 +46,9 @@ func ReadConfig(name string) (Config, error) {
 		return Config{}, fmt.Errorf("access: configuration: %w", err)
 	}
 	c, err := ParseConfig(text)
+	if err == nil {
+		err = c.readPasswords()
+	}
 	if err != nil {
 		return Config{}, fmt.Errorf("access: configuration %s: %w", name, err)
 	}
@@ -72,6 +78,18 @@ func ParseConfig(text []byte) (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
+}
+
+func (c Config) readPasswords() error {
+	if err := c.Default.readPasswords("default"); err != nil {
+		return err
+	}
+	for name, t := range c.Tenants {
+		if err := t.readPasswords("tenants." + name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Permit completes a Spec by the policy of its caller's tenant and says whether that
@@ -127,6 +145,9 @@ func (c Config) validate() error {
 
 func (t Tenant) validate(at string) error {
 	if err := t.Quota.validate(at + ".quota"); err != nil {
+		return err
+	}
+	if err := t.validateLogins(at); err != nil {
 		return err
 	}
 	return t.Policy.validate(at + ".policy")

@@ -30,24 +30,37 @@ const whole = `{
           "disk_read_bytes_per_second": 1048576, "disk_write_bytes_per_second": 1048576},
         "max_limits": {"cpus": 4}
       },
-      "quota": {"sandboxes": 1000, "memory_bytes": 68719476736, "cpus": 32.5, "disk_bytes": 0, "snapshots": 20, "creates_per_minute": 600}
+      "quota": {"sandboxes": 1000, "memory_bytes": 68719476736, "cpus": 32.5, "disk_bytes": 0, "snapshots": 20, "creates_per_minute": 600},
+      "logins": {"ghcr.io": {"username": "acme", "password": "secret"}, "localhost:5000": {"username": "acme", "password_file": "/PASSWORDS"}}
     }
   }
 }`
 
 func TestConfigIsRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "aether.json")
-	if err := os.WriteFile(name, []byte(whole), 0o600); err != nil {
+	text := []byte(strings.Replace(whole, "/PASSWORDS", name+".password", 1))
+	if err := errors.Join(os.WriteFile(name, text, 0o600), os.WriteFile(name+".password", []byte("from a file\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadConfig(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if login := got.Registries("acme").Logins["localhost:5000"]; login != (sandbox.Login{Username: "acme", Password: "from a file"}) {
+		t.Errorf("%+v", login)
+	}
+	filled := got.Tenants["acme"].Logins["localhost:5000"]
+	filled.Password = ""
+	got.Tenants["acme"].Logins["localhost:5000"] = filled
 	var want Config
-	if err := json.Unmarshal([]byte(whole), &want); err != nil || !reflect.DeepEqual(got, want) {
+	if err := json.Unmarshal(text, &want); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v, %v", got, want, err)
 	}
+	if err := os.Remove(name + ".password"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ReadConfig(name)
+	checkClass(t, "no password", err, sandbox.Invalid)
 	_, err = ReadConfig(name + ".not")
 	checkClass(t, "none", err, sandbox.NotFound)
 	if err := os.WriteFile(name, make([]byte, maxConfig+1), 0o600); err != nil {
@@ -118,6 +131,10 @@ func TestBadConfig(t *testing.T) {
 		{tenant(`{"policy": {"mounts": [{"sauce": "/a"}]}}`), "tenants.acme.policy.mounts[0].sauce"},
 		{tenant(`{"policy": {"mounts": {}}}`), "tenants.acme.policy.mounts"},
 		{tenant(`{"policy": {"images": ["python"]}}`), "tenants.acme.policy.images[0]"},
+		{tenant(`{"logins": {"ghcr.io/x": {"username": "a", "password": "b"}}}`), "tenants.acme.logins.ghcr.io/x"},
+		{tenant(`{"logins": {"ghcr.io": {"password": "b"}}}`), "tenants.acme.logins.ghcr.io.username"},
+		{tenant(`{"logins": {"ghcr.io": {"username": "a"}}}`), "tenants.acme.logins.ghcr.io.password"},
+		{tenant(`{"logins": {"ghcr.io": {"username": "a", "password_file": "b"}}}`), "tenants.acme.logins.ghcr.io.password_file"},
 		{tenant(`{"policy": {"images": [1]}}`), "tenants.acme.policy.images[0]"},
 		{tenant(`{"policy": {"max_limits": {"memory_bytes": 1}}}`), "tenants.acme.policy.max_limits.memory"},
 		{tenant(`{"policy": {"default_limits": {"cpus": -1}}}`), "tenants.acme.policy.default_limits.cpus"},
