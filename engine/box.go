@@ -21,6 +21,9 @@ type record struct {
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	// Instances counts those that have served it, so that each has an id of its own.
 	Instances int `json:"instances"`
+	// Asked: it was made for its tenant, by the tenant's own rights and logins, and not
+	// by an operator.
+	Asked bool `json:"asked,omitempty"`
 	// Kept is the directory below its home that holds the checkpoint of a paused one.
 	Kept string `json:"kept,omitempty"`
 	// Interrupted: it ran when the engine was stopped, and the next one resumes it.

@@ -91,7 +91,7 @@ func (f *fleet) children(source record, req ForkRequest) (records []record, spec
 	for range cmp.Or(req.Count, 1) {
 		r := f.newRecord(newID(), source.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 		r.Driver, r.Why, r.Spec, r.Template, r.Parent = source.Driver, "its source is there", source.Spec, source.Template, source.ID
-		r.Keep, r.AutoResume = req.Keep, req.AutoResume
+		r.Keep, r.AutoResume, r.Asked = req.Keep, req.AutoResume, source.Asked
 		records, specs = append(records, r), append(specs, r.childSpec(r.ID))
 	}
 	return records, specs

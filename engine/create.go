@@ -140,12 +140,13 @@ func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box
 	boxes, err := f.rights.grant(who, who.Tenant, spec, 1, func(grants []*access.Grant) ([]*box, error) {
 		asked := spec
 		asked.ID = newID()
-		choice, err := list.Create(ctx, asked)
+		choice, err := list.Create(f.rights.fetching(ctx, who.Tenant, !who.Operator), asked)
 		if err != nil {
 			return nil, err
 		}
 		r := f.newRecord(asked.ID, who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 		r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = choice.Driver.Info().Name, choice.Why, spec, req.Keep, req.AutoResume
+		r.Asked = !who.Operator
 		return f.adopt(ctx, choice.Driver, []record{r}, []sandbox.Instance{choice.Instance}, grants)
 	})
 	if err != nil {

@@ -218,7 +218,7 @@ func (f *fleet) restore(ctx context.Context, b *box) (sandbox.Driver, sandbox.In
 	if life := r.Spec.Timeouts.Lifetime; life > 0 {
 		spec.Timeouts.Lifetime = max(time.Millisecond, time.Until(r.Created.Add(life)))
 	}
-	instance, err := restorer.Restore(ctx, b.keptDir(), spec)
+	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), b.keptDir(), spec)
 	return driver, instance, err
 }
 

@@ -45,6 +45,15 @@ func (r *rights) permit(who Caller, spec sandbox.Spec) (sandbox.Spec, error) {
 	return r.config.Load().Permit(who, spec)
 }
 
+// fetching has images be fetched with the logins of a tenant, if it is a tenant who asked
+// for them. Operators have those of the host.
+func (r *rights) fetching(ctx context.Context, tenant string, asked bool) context.Context {
+	if !asked {
+		return ctx
+	}
+	return sandbox.WithRegistries(ctx, r.config.Load().Registries(tenant))
+}
+
 // grant makes n sandboxes of a Spec for a tenant, if its quota and the host have room for
 // them. If they cannot be made, nothing is taken. Errors: Exhausted; those of do.
 func (r *rights) grant(who Caller, tenant string, spec sandbox.Spec, n int, do func([]*access.Grant) ([]*box, error)) ([]*box, error) {
