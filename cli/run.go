@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,9 +27,9 @@ type runFlags struct {
 	workdir, user, template, code               string
 	cpus                                        float64
 	pids                                        int64
-	timeout                                     time.Duration
 	env, mounts                                 []string
-	input, terminal, json, explain, onDisk      bool
+	explain, onDisk                             bool
+	streamFlags
 }
 
 func runCommand(drivers *drivers) *cobra.Command {
@@ -72,9 +71,7 @@ func (f *runFlags) register(cmd *cobra.Command, drivers *drivers) {
 	f.registerSandbox(cmd, drivers)
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command are the command's
-	flags.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, such as 30s")
-	flags.BoolVarP(&f.input, "interactive", "i", false, "pass standard input on")
-	flags.BoolVarP(&f.terminal, "tty", "t", false, "run on a terminal")
+	f.registerStreams(cmd)
 	flags.BoolVar(&f.json, "json", false, "print exit, times, peak memory, driver and output as JSON")
 	flags.BoolVar(&f.explain, "explain", false, "print every system call of the set-up instead of running")
 	flags.StringVar(&f.template, "template", "", "fork this template instead of making a sandbox")
@@ -147,8 +144,8 @@ func (f *runFlags) spec() (spec sandbox.Spec, err error) {
 	default:
 		return spec, unknownName("--net", f.net, []string{"none", "host"})
 	}
-	if f.timeout < 0 {
-		return spec, sandbox.Invalidf("--timeout", "%v is negative", f.timeout)
+	if err := f.validateStreams(); err != nil {
+		return spec, err
 	}
 	return spec, spec.Validate()
 }
@@ -203,7 +200,7 @@ func (f *runFlags) run(cmd *cobra.Command, drivers *drivers, args []string) erro
 	if spec.Network.Mode == sandbox.HostNetwork {
 		printError(cmd, "aether: warning: --net host gives the command the host's own network, with everything that listens there")
 	}
-	err = (&session{flags: f, cmd: cmd, start: time.Now()}).run(list, spec, args)
+	err = newSession(f, cmd).run(list, spec, args)
 	return launchError(cmd, err)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,8 +47,7 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 		return sandbox.Invalidf("-t", "what the template %s left running has no terminal", f.template)
 	}
 	f.input = f.input || len(args) == 0
-	s := &session{flags: f, cmd: cmd, start: time.Now()}
-	return s.run(engine.Only(driver), spec, args)
+	return newSession(f, cmd).run(engine.Only(driver), spec, args)
 }
 
 // suggestTemplate names the nearest template where there is none of the name.

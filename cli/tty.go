@@ -15,27 +15,27 @@ import (
 
 // terminal prepares for -t: the command gets a terminal of the size of ours,
 // which passes every key on until restore.
-func (s *session) terminal(cmd *guest.Cmd) (restore func(), err error) {
-	if !s.flags.terminal {
+func (f *foreground) terminal(cmd *guest.Cmd) (restore func(), err error) {
+	if !f.joined.terminal {
 		return func() {}, nil
 	}
-	if s.flags.json {
+	if f.joined.json {
 		return nil, sandbox.Invalidf("--json", "it cannot be combined with -t")
 	}
-	in, ok := fileOf(s.cmd.InOrStdin())
+	in, ok := fileOf(f.cmd.InOrStdin())
 	if !ok || !term.IsTerminal(in) {
 		return nil, &sandbox.Error{Class: sandbox.Invalid, Field: "-t", Reason: "standard input is no terminal", Remedy: "leave -t out"}
 	}
 	cmd.Terminal = sizeOf(in)
 	var old *term.State
-	if s.flags.input {
+	if f.joined.input {
 		if old, err = term.MakeRaw(in); err != nil {
 			return nil, err
 		}
 	}
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
-	go s.follow(in, changed)
+	go f.resize(in, changed)
 	return func() {
 		signal.Stop(changed)
 		close(changed)
@@ -46,14 +46,14 @@ func (s *session) terminal(cmd *guest.Cmd) (restore func(), err error) {
 	}, nil
 }
 
-// follow tells the command when our window changes its size.
-func (s *session) follow(in int, changed <-chan os.Signal) {
+// resize tells the command when our window changes its size.
+func (f *foreground) resize(in int, changed <-chan os.Signal) {
 	for range changed {
-		if s.running == nil {
+		if f.running == nil {
 			continue
 		}
 		// A command that has just ended has no terminal to be resized.
-		_ = s.running.Resize(context.Background(), *sizeOf(in))
+		_ = f.running.Resize(context.Background(), *sizeOf(in))
 	}
 }
 
