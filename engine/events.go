@@ -117,7 +117,7 @@ func (h *history) after(number uint64) ([]Event, <-chan struct{}, error) {
 }
 
 // Events gives the history after a number, zero for all of it, and then what happens,
-// until the context ends. A tenant is given what is its own, an operator everything.
+// until the context ends; for one that has ended already, the history alone. A tenant is given what is its own, an operator everything.
 // Whoever reads so slowly that the history is over is told so. Errors: Invalid for a
 // number that is none yet; NotFound for one whose next are forgotten.
 func (e *Engine) Events(ctx context.Context, who Caller, after uint64) iter.Seq2[Event, error] {

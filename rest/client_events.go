@@ -23,8 +23,17 @@ const maxEventLine = 1 << 20
 // An error is the last that comes; whoever goes on does so after the last event's number.
 // Errors: Unavailable if the daemon has ended.
 func (c *Client) Events(ctx context.Context, after uint64) iter.Seq2[engine.Event, error] {
+	return c.events(ctx, after, "")
+}
+
+// History gives the history after a number alone.
+func (c *Client) History(ctx context.Context, after uint64) iter.Seq2[engine.Event, error] {
+	return c.events(ctx, after, "follow=false")
+}
+
+func (c *Client) events(ctx context.Context, after uint64, query string) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
-		res, err := c.send(ctx, call{op: "events", method: http.MethodGet, path: "/v1/events",
+		res, err := c.send(ctx, call{op: "events", method: http.MethodGet, path: "/v1/events", query: query,
 			headers: map[string]string{"Last-Event-ID": strconv.FormatUint(after, 10)}})
 		if err != nil {
 			yield(engine.Event{}, err)
@@ -34,6 +43,7 @@ func (c *Client) Events(ctx context.Context, after uint64) iter.Seq2[engine.Even
 		err = readEvents(res.Body, func(e engine.Event) bool { return yield(e, nil) })
 		switch {
 		case errors.Is(err, errEnough) || ctx.Err() != nil:
+		case err == io.EOF && query != "":
 		case sandbox.ClassOf(err) != sandbox.Internal:
 			yield(engine.Event{}, err)
 		default:
@@ -44,7 +54,8 @@ func (c *Client) Events(ctx context.Context, after uint64) iter.Seq2[engine.Even
 
 var errEnough = errors.New("the reader has enough")
 
-// readEvents reads a stream of events to its end, which is always an error.
+// readEvents reads a stream of events to its end, which is always an error: io.EOF if
+// nothing was cut off.
 func readEvents(from io.Reader, yield func(engine.Event) bool) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 4<<10), maxEventLine)
@@ -67,7 +78,7 @@ func readEvents(from io.Reader, yield func(engine.Event) bool) error {
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	return io.ErrUnexpectedEOF
+	return io.EOF
 }
 
 func oneEvent(kind string, data []byte, yield func(engine.Event) bool) error {

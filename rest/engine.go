@@ -30,7 +30,7 @@ type Engine interface {
 	Resume(ctx context.Context, who engine.Caller, id string) (engine.Sandbox, error)
 	Fork(ctx context.Context, who engine.Caller, id string, req engine.ForkRequest) ([]engine.Sandbox, error)
 	// Events gives the history after a number, and then what happens until the
-	// context ends.
+	// context ends; for one that has ended already, the history alone.
 	Events(ctx context.Context, who engine.Caller, after uint64) iter.Seq2[engine.Event, error]
 }
 

@@ -21,11 +21,25 @@ func (s *Server) events(a *answer, r *request) error {
 	if err != nil {
 		return err
 	}
+	follow, err := followOf(r)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
+	known := ctx
+	if !follow {
+		// The engine gives what it has to a context that has ended, and waits for nothing.
+		var over context.CancelFunc
+		known, over = context.WithCancel(ctx)
+		over()
+	}
 	stream := &eventStream{to: a, control: http.NewResponseController(a), stall: s.opts.Limits.Stall, operator: r.who.Operator}
-	r.failed = stream.follow(ctx, s.opts.Engine.Events(ctx, r.who, after))
+	r.failed = stream.follow(ctx, s.opts.Engine.Events(known, r.who, after))
+	if !follow && ctx.Err() != nil {
+		return &sandbox.Error{Class: sandbox.Unavailable, Reason: "the history was cut short"}
+	}
 	return nil
 }
 
@@ -43,6 +57,18 @@ func afterOf(r *request) (uint64, error) {
 		return 0, sandbox.Invalidf(field, "%.40q is no number of an event", text)
 	}
 	return n, nil
+}
+
+// followOf says whether the answer goes on with what happens.
+func followOf(r *request) (bool, error) {
+	switch text := r.URL.Query().Get("follow"); text {
+	case "", "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, sandbox.Invalidf("follow", "%.40q is neither true nor false", text)
+	}
 }
 
 // eventStream is an answer that goes on.

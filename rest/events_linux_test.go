@@ -54,6 +54,64 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestHistory: what has happened alone, after any number, and its end is none of the
+// daemon's.
+func TestHistory(t *testing.T) {
+	d := open(t, rest.Limits{})
+	ann := d.client(t, d.http, annsKey)
+	for range 3 {
+		if _, err := ann.Create(t.Context(), engine.CreateRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for after, want := range []int{3, 2, 1, 0} {
+		var seen []uint64
+		for event, err := range ann.History(t.Context(), uint64(after)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, event.Number)
+		}
+		if len(seen) != want || want > 0 && seen[0] != uint64(after)+1 {
+			t.Errorf("after %d come %v", after, seen)
+		}
+	}
+	res, err := d.request(t, "/v1/events?follow=maybe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 400 {
+		t.Errorf("status %s", res.Status)
+	}
+}
+
+// TestDrainIdle: a door to which somebody is connected does not end for having nothing to
+// do, and one that is about to end says so.
+func TestDrainIdle(t *testing.T) {
+	d := open(t, rest.Limits{})
+	c := d.client(t, "unix://"+d.socket, "")
+	if err := c.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d.DrainIdle() || d.Idle() {
+		t.Error("somebody is connected")
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Errorf("it goes on, and says %v", err)
+	}
+	c.Close()
+	for end := time.Now().Add(5 * time.Second); !d.Idle() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if !d.DrainIdle() {
+		t.Error("nobody is connected")
+	}
+	if err := c.Ready(t.Context()); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("it is about to end, and says %v", err)
+	}
+}
+
 // TestEventsAsText: the stream is what browsers and curl read.
 func TestEventsAsText(t *testing.T) {
 	d := open(t, rest.Limits{})

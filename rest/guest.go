@@ -89,7 +89,7 @@ func (s *Server) guest(a *answer, r *request) error {
 	if res.StatusCode < 200 || res.StatusCode >= 300 && res.StatusCode < 400 {
 		return &statusError{&sandbox.Error{Class: sandbox.Unavailable, Op: "guest", Reason: "its service sends its callers elsewhere"}, http.StatusBadGateway}
 	}
-	if err := s.carry(a, control, res); err != nil {
+	if err := s.carry(&sending{a, control, s.patience(r)}, res); err != nil {
 		// The guest has broken off, or its reader is gone: nobody's defect.
 		return &sandbox.Error{Class: sandbox.Unavailable, Op: "guest", Reason: "the answer was cut short", Err: err}
 	}
@@ -166,8 +166,25 @@ func harmless(h http.Header) {
 	}
 }
 
+// sending is an answer on its way to a reader, who has so long to take each part; zero is
+// any time.
+type sending struct {
+	*answer
+	control  *http.ResponseController
+	patience time.Duration
+}
+
+// patience is without end for the daemon's own user and root, whose pagers and terminals
+// stand still for as long as people read.
+func (s *Server) patience(r *request) time.Duration {
+	if c := connOf(r.Context()); c != nil && c.who != nil && !c.open {
+		return 0
+	}
+	return s.opts.Limits.Stall
+}
+
 // carry sends an answer as it comes. If it breaks off, so does the connection.
-func (s *Server) carry(a *answer, control *http.ResponseController, res *http.Response) error {
+func (s *Server) carry(a *sending, res *http.Response) error {
 	harmless(res.Header)
 	h := a.Header()
 	maps.Copy(h, res.Header)
@@ -178,7 +195,7 @@ func (s *Server) carry(a *answer, control *http.ResponseController, res *http.Re
 		h.Add("Trailer", name)
 	}
 	a.WriteHeader(res.StatusCode)
-	if err := s.pour(a, control, res.Body); err != nil {
+	if err := a.pour(res.Body); err != nil {
 		return err
 	}
 	harmless(res.Trailer)
@@ -188,20 +205,20 @@ func (s *Server) carry(a *answer, control *http.ResponseController, res *http.Re
 		}
 		h[name] = values
 	}
-	return control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)) // for what ends the answer
+	return a.wait() // for what ends the answer
 }
 
 // pour copies and lets nothing wait, not the header either. A reader has a while to take
 // each part.
-func (s *Server) pour(a *answer, control *http.ResponseController, from io.Reader) error {
+func (a *sending) pour(from io.Reader) error {
 	part := make([]byte, guestChunk)
-	if err := s.hand(a, control, nil); err != nil {
+	if err := a.hand(nil); err != nil {
 		return err
 	}
 	for {
 		n, err := from.Read(part)
 		if n > 0 {
-			if err := s.hand(a, control, part[:n]); err != nil {
+			if err := a.hand(part[:n]); err != nil {
 				return err
 			}
 		}
@@ -214,12 +231,20 @@ func (s *Server) pour(a *answer, control *http.ResponseController, from io.Reade
 	}
 }
 
-func (s *Server) hand(a *answer, control *http.ResponseController, part []byte) error {
-	if err := control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)); err != nil {
+func (a *sending) hand(part []byte) error {
+	if err := a.wait(); err != nil {
 		return err
 	}
 	if _, err := a.Write(part); err != nil {
 		return err
 	}
-	return control.Flush()
+	return a.control.Flush()
+}
+
+// wait gives the reader the time for the next part.
+func (a *sending) wait() error {
+	if a.patience == 0 {
+		return a.control.SetWriteDeadline(time.Time{})
+	}
+	return a.control.SetWriteDeadline(time.Now().Add(a.patience))
 }

@@ -177,6 +177,25 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// TestPatience: the daemon's own user may take any time, as a pager does.
+func TestPatience(t *testing.T) {
+	const size = 16 << 20
+	d := openHostile(t, rest.Limits{Stall: 50 * time.Millisecond}, func(_ string, conn net.Conn) {
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size)
+		conn.Write(make([]byte, size))
+	})
+	inside := d.client(t, "unix://"+d.socket, "").GuestOf("s1", guest.ClientOptions{})
+	contents, err := inside.Read(t.Context(), "/long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer contents.Close()
+	time.Sleep(500 * time.Millisecond)
+	if n, err := io.Copy(io.Discard, contents); n != size || err != nil {
+		t.Errorf("%d bytes came, %v", n, err)
+	}
+}
+
 // TestQuietAnswer: a guest may take longer with the next part than a reader may.
 func TestQuietAnswer(t *testing.T) {
 	d := openHostile(t, rest.Limits{Stall: 200 * time.Millisecond}, func(_ string, conn net.Conn) {

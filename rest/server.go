@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
 
@@ -31,6 +32,7 @@ type Server struct {
 	creations *crowd
 	streams   *crowd
 
+	open     atomic.Int64 // connections
 	draining atomic.Bool
 	life     context.Context // of streams of events: ends when draining begins
 	drain    context.CancelFunc
@@ -61,10 +63,20 @@ func (s *Server) newHTTP() *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	l := s.opts.Limits
-	return &http.Server{Handler: s, Protocols: protocols, MaxHeaderBytes: maxHeader, ConnContext: remember,
+	return &http.Server{Handler: s, Protocols: protocols, MaxHeaderBytes: maxHeader, ConnContext: remember, ConnState: s.count,
 		ReadHeaderTimeout: l.Receive, IdleTimeout: l.Idle,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 256, SendPingTimeout: l.Stall, PingTimeout: l.Stall, WriteByteTimeout: l.Stall},
 		ErrorLog: log.New(complaints{s.log}, "", 0)}
+}
+
+// count counts the connections that are open.
+func (s *Server) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
 }
 
 // complaints are those of the HTTP server. Clients can have it write any number of them,
@@ -97,6 +109,21 @@ func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.drain()
 }
+
+// DrainIdle is Drain if nobody is connected, and says whether it was. Who connects
+// meanwhile is either counted or told by /ready that the server will end.
+func (s *Server) DrainIdle() bool {
+	s.draining.Store(true)
+	if s.open.Load() > 0 {
+		s.draining.Store(false)
+		return false
+	}
+	s.drain()
+	return true
+}
+
+// Idle says that nobody is connected.
+func (s *Server) Idle() bool { return s.open.Load() == 0 }
 
 // Close drains, takes no new connections and lets the requests that run come to their
 // end. Those that have not when the context ends are cut. Errors: Timeout if there were.
