@@ -70,6 +70,26 @@ func (c *Client) Start(ctx context.Context, cmd Cmd) (*Running, error) {
 	return c.begin(ctx, "start", cmd, stream)
 }
 
+// StartDetached starts a command that nobody follows, and gives its number. What it writes
+// is kept for those who Connect to it or Look, up to a bound.
+func (c *Client) StartDetached(ctx context.Context, cmd Cmd) (pid int, err error) {
+	req := connect.NewRequest(cmd.request())
+	req.Header().Set(detachHeader, "true")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.wire().process.Start(ctx, req)
+	if err != nil {
+		return 0, clientError("start", err)
+	}
+	if !stream.Receive() {
+		return 0, clientError("start", errors.Join(missingStart(stream.Err()), stream.Close()))
+	}
+	pid = int(eventOf(stream).GetStart().GetPid())
+	cancel()
+	_ = stream.Close() // of which nothing more is wanted
+	return pid, nil
+}
+
 func (c *Client) start(ctx context.Context, req *pb.StartRequest) (eventStream, error) {
 	if c.here != nil {
 		return c.inProcess(func(s InProcessService) (inProcessRun, error) { return s.startInProcess(ctx, c.opts, req) })
@@ -85,6 +105,25 @@ func (c *Client) Connect(ctx context.Context, pid int, cmd Cmd) (*Running, error
 		return nil, clientError("connect", err)
 	}
 	return c.begin(ctx, "connect", cmd, stream)
+}
+
+// Look writes what a process has written and nobody has read to the output of the Cmd,
+// and leaves it unread. Over is how the process ended, or nil while it runs. Errors: as
+// Wait.
+func (c *Client) Look(ctx context.Context, pid int, cmd Cmd) (over *Status, err error) {
+	req := connect.NewRequest(&pb.ConnectRequest{Process: byPid(uint32(pid))})
+	req.Header().Set(lookHeader, "true")
+	stream, err := c.wire().process.Connect(ctx, req)
+	if err != nil {
+		return nil, clientError("look", err)
+	}
+	r := &Running{client: c, cmd: cmd, stream: stream, pid: uint32(pid)}
+	end, err := r.receive()
+	if err = errors.Join(err, r.Close()); err != nil || end == nil {
+		return nil, err
+	}
+	status, err := r.status(end)
+	return &status, err
 }
 
 func (c *Client) connect(ctx context.Context, sel *pb.ProcessSelector) (eventStream, error) {
@@ -160,24 +199,33 @@ func (r *Running) Close() error {
 // the writers answer, and beside the Status that Cmd.Stdin could not be read.
 func (r *Running) Wait() (Status, error) {
 	defer r.Close()
-	var end *pb.ProcessEvent_EndEvent
-	for r.stream.Receive() {
-		event := eventOf(r.stream)
-		if err := r.output(event.GetData()); err != nil {
-			return Status{}, err
-		}
-		if event.GetEnd() != nil {
-			end = event.GetEnd()
-		}
-	}
-	if err := r.stream.Err(); err != nil {
-		return Status{}, clientError("wait", err)
+	end, err := r.receive()
+	if err != nil {
+		return Status{}, err
 	}
 	if end == nil {
 		return Status{}, clientError("wait", io.ErrUnexpectedEOF)
 	}
 	status, err := r.status(end)
 	return status, errors.Join(err, r.inputError())
+}
+
+// receive carries the output to the end of the stream, which has that of the process
+// unless it is nil.
+func (r *Running) receive() (end *pb.ProcessEvent_EndEvent, err error) {
+	for r.stream.Receive() {
+		event := eventOf(r.stream)
+		if err := r.output(event.GetData()); err != nil {
+			return nil, err
+		}
+		if event.GetEnd() != nil {
+			end = event.GetEnd()
+		}
+	}
+	if err := r.stream.Err(); err != nil {
+		return nil, clientError("wait", err)
+	}
+	return end, nil
 }
 
 func (r *Running) status(end *pb.ProcessEvent_EndEvent) (Status, error) {

@@ -14,6 +14,13 @@ const (
 	outOfMemoryTrailer = "Aether-Out-Of-Memory"
 )
 
+// lookHeader asks Connect for what is kept alone, which stays kept, and detachHeader has
+// Start answer with the start alone, so that all is kept.
+const (
+	lookHeader   = "Aether-Look"
+	detachHeader = "Aether-Detach"
+)
+
 // outputKind makes the event of a piece of one stream, copying the bytes.
 type outputKind func([]byte) *pb.ProcessEvent
 

@@ -118,6 +118,24 @@ func (f *follower) send(ctx context.Context, header http.Header, send func(*pb.P
 	}
 }
 
+// look sends what was written and not taken, which stays so, and the end if it has come.
+func (f *follower) look(send func(*pb.ProcessEvent) error) error {
+	kept, closed := f.out.kept()
+	for _, event := range append([]*pb.ProcessEvent{startEvent(f.pid)}, kept...) {
+		if err := send(event); err != nil {
+			return err
+		}
+	}
+	if !closed {
+		return nil
+	}
+	end, err := f.end()
+	if err != nil {
+		return err
+	}
+	return send(end)
+}
+
 // keepaliveInterval reads what the client asked for, in seconds.
 func keepaliveInterval(header http.Header) time.Duration {
 	seconds, err := strconv.Atoi(header.Get("Keepalive-Ping-Interval"))

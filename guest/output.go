@@ -97,6 +97,16 @@ func (o *output) drop(n int) {
 	}
 }
 
+// kept is what not everybody has taken, and whether nothing more will come.
+func (o *output) kept() (events []*pb.ProcessEvent, closed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range o.chunks {
+		events = append(events, c.event)
+	}
+	return events, o.closed
+}
+
 // attach adds a reader.
 func (o *output) attach() *reader {
 	o.mu.Lock()

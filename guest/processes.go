@@ -34,9 +34,12 @@ func (s processes) Start(ctx context.Context, req *connect.Request[pb.StartReque
 	if err != nil {
 		return err
 	}
-	return s.follower(p, r, stream.ResponseTrailer()).send(ctx, req.Header(), func(e *pb.ProcessEvent) error {
-		return stream.Send(&pb.StartResponse{Event: e})
-	})
+	send := func(e *pb.ProcessEvent) error { return stream.Send(&pb.StartResponse{Event: e}) }
+	if req.Header().Get(detachHeader) != "" {
+		r.detach()
+		return send(startEvent(p.pid))
+	}
+	return s.follower(p, r, stream.ResponseTrailer()).send(ctx, req.Header(), send)
 }
 
 func (s processes) Connect(ctx context.Context, req *connect.Request[pb.ConnectRequest], stream *connect.ServerStream[pb.ConnectResponse]) error {
@@ -44,9 +47,11 @@ func (s processes) Connect(ctx context.Context, req *connect.Request[pb.ConnectR
 	if err != nil {
 		return err
 	}
-	return s.follower(p, p.out.attach(), stream.ResponseTrailer()).send(ctx, req.Header(), func(e *pb.ProcessEvent) error {
-		return stream.Send(&pb.ConnectResponse{Event: e})
-	})
+	send := func(e *pb.ProcessEvent) error { return stream.Send(&pb.ConnectResponse{Event: e}) }
+	if req.Header().Get(lookHeader) != "" {
+		return s.follower(p, nil, stream.ResponseTrailer()).look(send)
+	}
+	return s.follower(p, p.out.attach(), stream.ResponseTrailer()).send(ctx, req.Header(), send)
 }
 
 func (s processes) Update(_ context.Context, req *connect.Request[pb.UpdateRequest]) (*connect.Response[pb.UpdateResponse], error) {

@@ -301,6 +301,52 @@ func testDroppedClientDoesNotKill(t *testing.T, to way) {
 	}
 }
 
+// TestLook: what a process writes that nobody follows can be looked at any number of
+// times, and is still there for who connects.
+func TestLook(t *testing.T) {
+	client := serve(t, "/", guest.Options{KeepOutput: 4 << 10}, guest.ClientOptions{User: strconv.Itoa(os.Getuid())})
+	pid, err := client.StartDetached(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", "echo out; echo err >&2; read x; echo over; exit 3"}, StdinPipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(want, wantErr string) *guest.Status {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			var out, complaint strings.Builder
+			status, err := client.Look(t.Context(), pid, guest.Cmd{Stdout: &out, Stderr: &complaint})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.String() == want && complaint.String() == wantErr {
+				return status
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%q and %q were written", out.String(), complaint.String())
+			}
+		}
+	}
+	for range 3 {
+		if status := look("out\n", "err\n"); status != nil {
+			t.Errorf("it has ended with %+v", status)
+		}
+	}
+	var out, complaint strings.Builder
+	again, err := client.Connect(t.Context(), pid, guest.Cmd{Stdin: strings.NewReader("x\n"), Stdout: &out, Stderr: &complaint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := again.Wait(); err != nil || status.Code != 3 || out.String() != "out\nover\n" || complaint.String() != "err\n" {
+		t.Errorf("%+v, %v, %q, %q", status, err, out.String(), complaint.String())
+	}
+	if status := look("", ""); status == nil || status.Code != 3 {
+		t.Errorf("it has ended with %+v", status)
+	}
+	_, err = client.Look(t.Context(), 1<<30, guest.Cmd{})
+	if sandbox.ClassOf(err) != sandbox.NotFound {
+		t.Error(err)
+	}
+}
+
 // TestTimeoutEndsDaemons gives a process a grandchild that leaves its session
 // and its parents, as daemons do.
 func TestTimeoutEndsDaemons(t *testing.T) { bothWays(t, testTimeoutEndsDaemons) }
