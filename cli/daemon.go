@@ -52,7 +52,7 @@ func (d *daemon) open(ctx context.Context, drivers *drivers) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.engine, err = engine.Open(engine.Options{Logger: d.log, State: d.flags.stateDir(), Drivers: makers, Access: config}); err != nil {
+	if d.engine, err = d.openEngine(ctx, engine.Options{Logger: d.log, State: d.flags.stateDir(), Drivers: makers, Access: config}); err != nil {
 		return err
 	}
 	if err = d.openDoor(ctx); err != nil {
@@ -89,8 +89,12 @@ func (d *daemon) serve(ctx context.Context, reload <-chan os.Signal) error {
 	if err := notifyReady(ctx); err != nil {
 		d.log.Warn("the service manager could not be told that the daemon is ready", "err", err)
 	}
+	idle := d.idle(ctx)
 	for {
 		select {
+		case <-idle:
+			d.log.Info("nothing is left to do")
+			return nil
 		case <-ctx.Done():
 			d.log.Info("stopping")
 			return nil

@@ -43,6 +43,8 @@ type foreground struct {
 	cmd     *cobra.Command
 	running *guest.Running
 	streams streams
+	// resize has the size of the command's terminal follow ours; nil without one.
+	resize func(*guest.Running)
 	// end ends the command at once, with its sandbox or alone.
 	end func()
 
@@ -110,6 +112,9 @@ func (f *foreground) run(ctx context.Context, cmd guest.Cmd, start func(context.
 		return guest.Status{}, err
 	}
 	f.begun()
+	if f.resize != nil {
+		f.resize(f.running)
+	}
 	done := make(chan struct{})
 	defer close(done)
 	f.stopped = make(chan struct{})

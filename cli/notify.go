@@ -7,10 +7,14 @@ import (
 	"os"
 )
 
+// notifyVariable names the socket of the service manager, or of the command that has
+// started a daemon.
+const notifyVariable = "NOTIFY_SOCKET"
+
 // notifyReady tells the service manager, if there is one, that this program serves: a
 // datagram to the socket that it has named, as sd_notify(3) describes it.
 func notifyReady(ctx context.Context) error {
-	name := os.Getenv("NOTIFY_SOCKET")
+	name := os.Getenv(notifyVariable)
 	if name == "" {
 		return nil
 	}

@@ -36,6 +36,7 @@ func newRoot(drivers *drivers) *cobra.Command {
 		Short: "Run and judge sandboxes for agents",
 		Long:  "Aether runs fleets of short-lived sandboxes for agents on any isolation system,\nand judges those systems honestly.",
 		Example: `  aether run -- python3 -c 'print(6*7)'
+  id=$(aether create --timeout 1h) && aether shell "$id"
   aether rank
   aether compare aethervm firecracker --why
   aether systems`,
@@ -49,10 +50,22 @@ func newRoot(drivers *drivers) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(runCommand(drivers), templateCommand(drivers), rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers),
-		serveCommand(drivers), keyCommand(),
-		doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
+	addGroup(root, "sandboxes", "Sandboxes:", runCommand(drivers), createCommand(drivers), listCommand(drivers), getCommand(), execCommand(), shellCommand(), copyCommand(), logsCommand(),
+		pauseCommand(), resumeCommand(), forkCommand(), setCommand(), removeCommand(), eventsCommand(), templateCommand(drivers))
+	addGroup(root, "daemon", "The daemon that holds them:", serveCommand(drivers), keyCommand())
+	addGroup(root, "systems", "Isolation systems:", rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers))
+	addGroup(root, "host", "This host and this build:", doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
+	root.SetHelpCommandGroupID("host")
 	return root
+}
+
+// addGroup adds commands under a title of the help.
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	root.AddCommand(commands...)
 }
 
 // knownCommand refuses every argument that reaches the root: what is a command

@@ -25,7 +25,7 @@ type serveFlags struct {
 	listen, drivers, tlsNames              []string
 	state, socket, config, tlsCert, tlsKey string
 	tlsLocal, insecure                     bool
-	drain, stop                            time.Duration
+	drain, stop, idleExit                  time.Duration
 }
 
 func serveCommand(drivers *drivers) *cobra.Command {
@@ -67,6 +67,7 @@ func (f *serveFlags) register(cmd *cobra.Command, drivers *drivers) {
 	flags.BoolVar(&f.insecure, "insecure", false, "ask nobody for a key: everybody on this host is an operator")
 	flags.DurationVar(&f.drain, "drain", 10*time.Second, "let requests that run come to their end for this long when stopped")
 	flags.DurationVar(&f.stop, "stop-timeout", 2*time.Minute, "pause and end sandboxes for this long when stopped")
+	flags.DurationVar(&f.idleExit, "idle-exit", 0, "end when there was no sandbox, template or connection for this long (default: never)")
 	if err := cmd.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers.Names(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was registered just above
 	}
@@ -95,6 +96,9 @@ func (f *serveFlags) socketPath() string {
 
 // validate checks what the listeners would find out too late.
 func (f *serveFlags) validate() error {
+	if f.idleExit < 0 {
+		return sandbox.Invalidf("--idle-exit", "%v is negative", f.idleExit)
+	}
 	switch secure := f.tlsLocal || f.tlsCert != ""; {
 	case (f.tlsCert == "") != (f.tlsKey == ""):
 		return sandbox.Invalidf("--tls-key", "a certificate and its key are given together")

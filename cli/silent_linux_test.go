@@ -29,11 +29,15 @@ import (
 	pb "aether/guest/wire/process"
 )
 
-// mainVariable makes the test binary the program itself, so that it can be signalled.
+// mainVariable makes the test binary the program itself, so that it can be signalled. Its
+// value may be how long a daemon stays that this program starts.
 const mainVariable = "AETHER_CLI_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(mainVariable) != "" {
+	if value := os.Getenv(mainVariable); value != "" {
+		if d, err := time.ParseDuration(value); err == nil {
+			idleExit = d
+		}
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Makers()))
 	}
 	os.Exit(m.Run())

@@ -35,7 +35,7 @@ func (f *foreground) terminal(cmd *guest.Cmd) (restore func(), err error) {
 	}
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
-	go f.resize(in, changed)
+	f.resize = func(running *guest.Running) { go resize(running, in, changed) }
 	return func() {
 		signal.Stop(changed)
 		close(changed)
@@ -47,13 +47,10 @@ func (f *foreground) terminal(cmd *guest.Cmd) (restore func(), err error) {
 }
 
 // resize tells the command when our window changes its size.
-func (f *foreground) resize(in int, changed <-chan os.Signal) {
+func resize(running *guest.Running, in int, changed <-chan os.Signal) {
 	for range changed {
-		if f.running == nil {
-			continue
-		}
 		// A command that has just ended has no terminal to be resized.
-		_ = f.running.Resize(context.Background(), *sizeOf(in))
+		_ = running.Resize(context.Background(), *sizeOf(in))
 	}
 }
 

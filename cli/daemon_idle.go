@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"aether/engine"
+	"aether/sandbox"
+)
+
+const (
+	// mostLook is how often at least it is looked whether a daemon has anything to do.
+	mostLook = time.Second
+	// stateTime is how long a daemon that was started in the background waits for the
+	// one before it, which has begun to end.
+	stateTime = 15 * time.Second
+	stateWait = 20 * time.Millisecond
+)
+
+// idle is closed when the daemon has had nothing to do for as long as it may. From then
+// on it takes no work, and whoever comes starts the next one.
+func (d *daemon) idle(ctx context.Context) <-chan struct{} {
+	over := make(chan struct{})
+	if d.flags.idleExit > 0 {
+		go d.watchIdle(ctx, over)
+	}
+	return over
+}
+
+func (d *daemon) watchIdle(ctx context.Context, over chan<- struct{}) {
+	look := time.NewTicker(min(d.flags.idleExit/4+1, mostLook))
+	defer look.Stop()
+	for since := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		switch {
+		case d.busy(ctx):
+			since = time.Now()
+		case time.Since(since) >= d.flags.idleExit && d.server.DrainIdle():
+			close(over)
+			return
+		}
+	}
+}
+
+// busy says that somebody is connected, or that something would be lost or wait.
+func (d *daemon) busy(ctx context.Context) bool {
+	if !d.server.Idle() || len(d.engine.Templates()) > 0 {
+		return true
+	}
+	page, err := d.engine.List(ctx, engine.Caller{Operator: true, Name: "daemon"}, engine.Query{States: []engine.State{engine.Running, engine.Paused}, Limit: 1})
+	if err != nil {
+		d.log.Error("whether there are sandboxes is not known", "err", err)
+	}
+	return err != nil || len(page.Sandboxes) > 0
+}
+
+// openEngine opens the engine. One that was started in the background waits for the
+// state directory while another program has it.
+func (d *daemon) openEngine(ctx context.Context, opts engine.Options) (*engine.Engine, error) {
+	if d.flags.idleExit == 0 {
+		return engine.Open(opts)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTime)
+	defer cancel()
+	for {
+		e, err := engine.Open(opts)
+		if sandbox.ClassOf(err) != sandbox.Conflict {
+			return e, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(stateWait):
+		}
+	}
+}
