@@ -142,6 +142,11 @@ func TestCopyOutOfAHostileSandbox(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	checkLine(t, got.stderr, "copy w/out/planted: ")
+	check(t, os.WriteFile(fake, []byte("#!/bin/sh\nexec /usr/bin/tar -S --format=posix \"$@\"\n"), 0o755))
+	succeed(t, "exec", id, "--", "rm", "/tmp/bin/tar")
+	succeed(t, "cp", fake, id+":/tmp/bin")
+	succeed(t, "exec", id, "--", "truncate", "-s", "1T", "/tmp/large")
+	checkLine(t, run(t, nil, "cp", id+":/tmp/large", dir).stderr, "a file with holes was not asked for")
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {
 		t.Errorf("outside are %v, %v", left, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"aether/internal/host/background"
 	"aether/internal/host/storedir"
 	"aether/rest"
 	"aether/sandbox"
@@ -87,7 +88,7 @@ func startDaemon(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := child.Start(); err != nil {
+	if err := background.Start(child); err != nil {
 		return err
 	}
 	ready, ended := make(chan error, 1), make(chan error, 1)
@@ -104,16 +105,15 @@ func startDaemon(ctx context.Context, dir string) error {
 	}
 }
 
-// daemonProcess is in a session of its own: it outlives our terminal.
+// daemonProcess is a daemon that ends when nothing is left in it.
 func daemonProcess(log *os.File, ready string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	child := exec.Command(self, "serve", "--idle-exit", idleExit.String())
-	child.Dir, child.Stderr = "/", log
+	child.Stderr = log
 	child.Env = append(os.Environ(), notifyVariable+"="+ready)
-	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return child, nil
 }
 

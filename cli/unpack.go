@@ -91,6 +91,9 @@ func (u *unpacking) one(header *tar.Header, contents io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if sparse(header) {
+		return sandbox.Invalidf("size", "a file with holes was not asked for")
+	}
 	if u.file != "" {
 		return u.only(header, name, contents)
 	}
@@ -109,6 +112,17 @@ func (u *unpacking) one(header *tar.Header, contents io.Reader) error {
 	}
 	u.leftOut++
 	return nil
+}
+
+// sparse says that an entry has holes, by which a few bytes would become any number: a tar
+// writes them only if it is asked to.
+func sparse(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return header.Typeflag == tar.TypeGNUSparse
 }
 
 // name is where an entry goes. Every one is what was asked for, or below it.
