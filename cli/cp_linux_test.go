@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,22 +83,24 @@ func TestCopyBothWays(t *testing.T) {
 
 	succeed(t, "cp", filepath.Join(source, "link"), id+":/tmp/other") // whose contents are meant
 	succeed(t, "cp", id+":/tmp/other", dir)
-	succeed(t, "cp", "--user", "0", filepath.Join(source, "data"), id+":/root")
-	succeed(t, "cp", "--user", "0", id+":/root/data", filepath.Join(dir, "data"))
+	user := strconv.Itoa(os.Getuid()) // which is all that an ordinary user's cells have
+	succeed(t, "cp", "--user", user, filepath.Join(source, "data"), id+":/tmp/mine")
+	succeed(t, "cp", "--user", user, id+":/tmp/mine", filepath.Join(dir, "data"))
 	for _, name := range []string{"other", "data"} {
 		info, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil || info.Mode() != 0o640 || info.Size() != 10<<18 || info.ModTime().Year() != 2020 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
+	succeed(t, "exec", id, "--", "mkdir", "-m", "0", "/tmp/closed")
 	for args, says := range map[string]string{
-		"cp " + id + ":/tmp/none " + dir:                   "/tmp/none",
-		"cp " + id + ":/tmp/other " + dir + "/none/":       "there is no directory",
-		"cp " + source + " " + id + ":/tmp/none/":          "there is no directory /tmp/none",
-		"cp " + source + " " + id + ":/tmp/other":          "/tmp/other is no directory",
-		"cp " + source + " " + id + ":/etc/none/x":         "/etc/none: Cannot open",
-		"cp " + id + ":/root " + filepath.Join(dir, "x"):   "Permission denied",
-		"cp " + filepath.Join(dir, "no") + " " + id + ":/": "no such file",
+		"cp " + id + ":/tmp/none " + dir:                       "/tmp/none",
+		"cp " + id + ":/tmp/other " + dir + "/none/":           "there is no directory",
+		"cp " + source + " " + id + ":/tmp/none/":              "there is no directory /tmp/none",
+		"cp " + source + " " + id + ":/tmp/other":              "/tmp/other is no directory",
+		"cp " + source + " " + id + ":/etc/none/x":             "/etc/none: Cannot open",
+		"cp " + id + ":/tmp/closed " + filepath.Join(dir, "x"): "Permission denied",
+		"cp " + filepath.Join(dir, "no") + " " + id + ":/":     "no such file",
 	} {
 		got := run(t, nil, strings.Fields(args)...)
 		if got.status != 1 {

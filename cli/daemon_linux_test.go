@@ -125,7 +125,7 @@ func TestManyClientsStartOneDaemon(t *testing.T) {
 	}
 }
 
-// TestDaemonStaysWhileItIsNeeded: by a sandbox, be it paused, or by somebody connected.
+// TestDaemonStaysWhileItIsNeeded: by a sandbox, or by somebody connected.
 func TestDaemonStaysWhileItIsNeeded(t *testing.T) {
 	newHome(t)
 	follow := program("events", "--follow")
@@ -147,33 +147,16 @@ func TestDaemonStaysWhileItIsNeeded(t *testing.T) {
 // TestDaemonThatWasKilled: the next command starts another, which says what became of the
 // sandboxes.
 func TestDaemonThatWasKilled(t *testing.T) {
-	dir := newHome(t)
+	newHome(t)
+	first := program("serve")
+	check(t, first.Start())
+	eventually(t, "a daemon", func() bool { _, err := os.Lstat(daemonSocket()); return err == nil })
 	id := create(t)
-	daemon, err := os.FindProcess(daemonOf(t, dir))
-	check(t, err)
-	check(t, daemon.Kill())
-	awaitEnd(t)
+	check(t, first.Process.Kill())
+	_ = first.Wait() // which says that it was killed
 	if got := succeed(t, "get", id); !strings.Contains(got, "lost: the engine that held it was killed") {
 		t.Errorf("%s", got)
 	}
-}
-
-// daemonOf finds the daemon of a state directory.
-func daemonOf(t *testing.T, dir string) (pid int) {
-	t.Helper()
-	found, err := filepath.Glob("/proc/[0-9]*/environ")
-	check(t, err)
-	for _, name := range found {
-		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
-		env, _ := os.ReadFile(name)
-		if bytes.Contains(line, []byte("\x00serve\x00--idle-exit\x00")) && bytes.Contains(env, []byte("AETHER_STATE_DIR="+dir+"\x00")) {
-			_, err := fmt.Sscanf(name, "/proc/%d/", &pid)
-			check(t, err)
-			return pid
-		}
-	}
-	t.Fatal("no daemon runs")
-	return 0
 }
 
 // TestDaemonThatCannotBegin: the command says why.

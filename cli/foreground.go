@@ -47,6 +47,8 @@ type foreground struct {
 	resize func(*guest.Running)
 	// end ends the command at once, with its sandbox or alone.
 	end func()
+	// leave, if set, is what a signal does instead of being passed on.
+	leave func()
 
 	signals chan os.Signal
 	cancel  context.CancelFunc // gives up what is waited for
@@ -133,6 +135,10 @@ func (f *foreground) forward(done <-chan struct{}) {
 	for {
 		select {
 		case sig := <-f.signals:
+			if f.leave != nil {
+				f.leave()
+				return
+			}
 			if !first {
 				f.stop()
 				return

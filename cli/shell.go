@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"aether/engine"
 	"aether/guest"
@@ -63,6 +64,9 @@ func (f *execFlags) shell(cmd *cobra.Command, id string, args []string, attach i
 	if attach < 0 {
 		return sandbox.Invalidf("--attach", "%d is the number of no process", attach)
 	}
+	if in, ok := fileOf(cmd.InOrStdin()); !ok || !term.IsTerminal(in) {
+		return &sandbox.Error{Class: sandbox.Invalid, Reason: "standard input is no terminal", Remedy: "use aether exec"}
+	}
 	if _, set := env["TERM"]; !set && os.Getenv("TERM") != "" {
 		env["TERM"] = os.Getenv("TERM")
 	}
@@ -84,24 +88,24 @@ func (f *execFlags) shell(cmd *cobra.Command, id string, args []string, attach i
 
 // follow starts the command or comes back to it, and stays until it ends or is left.
 func (s *terminalSession) follow(ctx context.Context, inside *guest.Client, command guest.Cmd, attach int) error {
-	command.Stdin = &detacher{from: command.Stdin, detach: func() {
+	s.leave = func() {
 		s.detached.Store(true)
 		s.cancel() // which leaves the process alone
-	}}
+	}
+	command.Stdin = &detacher{from: command.Stdin, detach: s.leave}
 	start := starting(inside)
 	if attach != 0 {
 		start = func(ctx context.Context, cmd guest.Cmd) (*guest.Running, error) {
 			return comeBack(ctx, inside, attach, cmd)
 		}
 	}
-	s.end = s.kill
 	status, err := s.run(ctx, command, start)
 	if s.detached.Load() {
 		printError(s.cmd, "aether: left; it goes on: %s", s.again())
 		return nil
 	}
 	if lost(err) && s.running != nil {
-		return errors.Join(&sandbox.Error{Class: sandbox.Unavailable, Reason: "the connection is lost, and the process goes on", Remedy: s.again(), Err: err})
+		return &sandbox.Error{Class: sandbox.Unavailable, Reason: "the connection is lost, and the process goes on", Remedy: s.again(), Err: err}
 	}
 	return s.finish(status, err)
 }
@@ -130,8 +134,7 @@ func lost(err error) bool {
 }
 
 // comeBack connects to a process on a terminal, which it has draw itself anew by giving
-// it another size and then ours.
-// What is typed waits until it has.
+// it another size and then ours. What is typed waits until then.
 func comeBack(ctx context.Context, inside *guest.Client, pid int, cmd guest.Cmd) (*guest.Running, error) {
 	drawn := make(chan struct{})
 	defer close(drawn)

@@ -116,6 +116,14 @@ func TestShell(t *testing.T) {
 	k.status()
 
 	k = onKeyboard(t, "shell", "--attach", found[1], id)
+	k.press("echo again $mine\r")
+	k.see("again kept")
+	check(t, k.cmd.Process.Signal(syscall.SIGHUP)) // as when a window is closed
+	if status := k.status(); status != 0 || !attachLine.MatchString(k.screen()) {
+		t.Errorf("left with %d: %q", status, k.screen())
+	}
+
+	k = onKeyboard(t, "shell", "--attach", found[1], id)
 	k.press("echo still $mine; exit 5\r")
 	k.see("still kept")
 	if status := k.status(); status != 5 {
