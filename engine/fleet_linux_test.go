@@ -47,7 +47,7 @@ func newHouse(t testing.TB, keep sandbox.Fidelity) *house {
 func (h *house) options() engine.Options {
 	at := func(name string) string { return filepath.Join(h.dir, name) }
 	return engine.Options{State: at("state"), Access: h.access, Drivers: []sandbox.Maker{{Name: cell.Name, New: func() sandbox.Driver {
-		return cell.New(cell.Options{Images: func() (*image.Store, error) { return image.Open(at("images")) }, RunDir: at("run"), Snapshots: h.keep})
+		return cell.New(cell.Options{Images: func() (*image.Store, error) { return image.Open(at("images")) }, RunDir: at("run")})
 	}}}}
 }
 
@@ -197,8 +197,8 @@ func TestOthersSandboxesDoNotExist(t *testing.T) {
 		"guest":    func(id string) error { _, _, err := e.Guest(t.Context(), alice, id); return err },
 		"dial":     func(id string) error { _, err := e.Dial(t.Context(), alice, id); return err },
 		"stats":    func(id string) error { _, err := e.Stats(t.Context(), alice, id); return err },
-		"pause":    func(id string) error { _, err := e.Pause(t.Context(), alice, id); return err },
-		"resume":   func(id string) error { _, err := e.Resume(t.Context(), alice, id); return err },
+		"pause":    func(id string) error { _, err := e.Pause(t.Context(), alice, id, ""); return err },
+		"resume":   func(id string) error { _, err := e.Resume(t.Context(), alice, id, ""); return err },
 		"fork":     func(id string) error { _, err := e.Fork(t.Context(), alice, id, engine.ForkRequest{}); return err },
 		"metadata": func(id string) error { _, err := e.SetMetadata(t.Context(), alice, id, nil); return err },
 		"timeout":  func(id string) error { _, err := e.SetTimeout(t.Context(), alice, id, 0, ""); return err },

@@ -57,14 +57,14 @@ func (h *house) tryLife(e *engine.Engine, key string, last map[string]answer) er
 		return err
 	}
 	last[s.ID] = answer{"create", key, s}
-	if _, err = e.Pause(ctx, alice, s.ID); err != nil {
+	if _, err = e.Pause(ctx, alice, s.ID, ""); err != nil {
 		return err
 	}
 	last[s.ID] = answer{"pause", key, s}
 	if key[len(key)-1] == '0' {
 		return nil
 	}
-	if _, err = e.Resume(ctx, alice, s.ID); err != nil {
+	if _, err = e.Resume(ctx, alice, s.ID, ""); err != nil {
 		return err
 	}
 	last[s.ID] = answer{"resume", key, s}

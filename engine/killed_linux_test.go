@@ -113,14 +113,14 @@ func (h *house) live(e *engine.Engine, key string, out *sync.Mutex) error {
 	if err := say("create", s, err); err != nil {
 		return err
 	}
-	p, err := e.Pause(ctx, alice, s.ID)
+	p, err := e.Pause(ctx, alice, s.ID, "")
 	if err := say("pause", p, err); err != nil {
 		return err
 	}
 	if strings.HasSuffix(key, "0") {
 		return nil // it stays paused
 	}
-	r, err := e.Resume(ctx, alice, s.ID)
+	r, err := e.Resume(ctx, alice, s.ID, "")
 	if err := say("resume", r, err); err != nil {
 		return err
 	}

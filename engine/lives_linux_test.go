@@ -136,7 +136,7 @@ func TestDamagedRecord(t *testing.T) {
 	var ids []string
 	for range 3 {
 		ids = append(ids, create(t, e, alice, engine.CreateRequest{}).ID)
-		if _, err := e.Pause(t.Context(), alice, ids[len(ids)-1]); err != nil {
+		if _, err := e.Pause(t.Context(), alice, ids[len(ids)-1], ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestDamagedRecord(t *testing.T) {
 	if s := get(t, e, alice, ids[1]); s.State != engine.Ended || s.Exit.Cause != sandbox.Lost {
 		t.Errorf("%+v", s)
 	}
-	if _, err := e.Resume(t.Context(), alice, ids[2]); err != nil {
+	if _, err := e.Resume(t.Context(), alice, ids[2], ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -206,9 +206,9 @@ func TestManyAtOnce(t *testing.T) {
 func anyCall(ctx context.Context, e *engine.Engine, id string, which int) (err error) {
 	switch which % 6 {
 	case 0:
-		_, err = e.Pause(ctx, alice, id)
+		_, err = e.Pause(ctx, alice, id, "")
 	case 1:
-		_, err = e.Resume(ctx, alice, id)
+		_, err = e.Resume(ctx, alice, id, "")
 	case 2:
 		var children []engine.Sandbox
 		if children, err = e.Fork(ctx, alice, id, engine.ForkRequest{}); err == nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +13,14 @@ import (
 )
 
 // Pause makes a sandbox a checkpoint on disk, of which nothing runs. It keeps its id,
-// and goes on from there when it is resumed. Errors: NotFound; Conflict if it is
+// and goes on from there when it is resumed. keep is Checkpoint, as is the empty one,
+// or Filesystem: then its processes end. Errors: Invalid; NotFound; Conflict if it is
 // paused, or has what its driver cannot keep; Unsupported if the driver cannot keep
-// memory.
-func (e *Engine) Pause(ctx context.Context, who Caller, id string) (Sandbox, error) {
+// that at all.
+func (e *Engine) Pause(ctx context.Context, who Caller, id string, keep sandbox.Fidelity) (Sandbox, error) {
+	if err := checkFidelity(keep); err != nil {
+		return Sandbox{}, err
+	}
 	ctx, b, release, err := e.turn(ctx, who, id)
 	if err != nil {
 		return Sandbox{}, err
@@ -27,15 +32,29 @@ func (e *Engine) Pause(ctx context.Context, who Caller, id string) (Sandbox, err
 	case Paused:
 		return Sandbox{}, r.paused()
 	}
-	if err := e.fleet.keep(ctx, b, keeping{}); err != nil {
+	if err := e.fleet.keep(ctx, b, keeping{fidelity: keep}); err != nil {
 		return Sandbox{}, fmt.Errorf("engine: pause %s: %w", id, err)
 	}
 	return b.view(), nil
 }
 
-// Resume has a paused sandbox go on. Errors: NotFound; Conflict if it runs, or cannot go
-// on on this host any more.
-func (e *Engine) Resume(ctx context.Context, who Caller, id string) (Sandbox, error) {
+// checkFidelity refuses what no snapshot can be of. Errors: Invalid.
+func checkFidelity(f sandbox.Fidelity) error {
+	switch f {
+	case "", sandbox.Filesystem, sandbox.Checkpoint:
+		return nil
+	}
+	return sandbox.Invalidf("fidelity", "%.40q is not one of %s, %s", string(f), sandbox.Filesystem, sandbox.Checkpoint)
+}
+
+// Resume has a paused sandbox go on, with all that was kept of it if give is empty; or
+// its files alone, for what cannot go on on this host any more. Errors: Invalid;
+// NotFound; Conflict if it runs, or cannot go on so; Unsupported if the driver cannot
+// give that.
+func (e *Engine) Resume(ctx context.Context, who Caller, id string, give sandbox.Fidelity) (Sandbox, error) {
+	if err := checkFidelity(give); err != nil {
+		return Sandbox{}, err
+	}
 	ctx, b, release, err := e.turn(ctx, who, id)
 	if err != nil {
 		return Sandbox{}, err
@@ -47,7 +66,7 @@ func (e *Engine) Resume(ctx context.Context, who Caller, id string) (Sandbox, er
 	case Running:
 		return Sandbox{}, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: " + id, Reason: "the sandbox runs"}
 	}
-	if err := e.fleet.resume(ctx, who, b); err != nil {
+	if err := e.fleet.resume(ctx, who, b, give); err != nil {
 		return Sandbox{}, err
 	}
 	return b.view(), nil
@@ -55,6 +74,8 @@ func (e *Engine) Resume(ctx context.Context, who Caller, id string) (Sandbox, er
 
 // keeping is how a sandbox is paused.
 type keeping struct {
+	// fidelity is what is kept; empty is memory.
+	fidelity sandbox.Fidelity
 	// filesDo: where memory cannot be kept, its files are, and the record says why.
 	filesDo bool
 	// interrupted: the engine is being stopped, and the next one resumes it.
@@ -69,7 +90,7 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	if instance == nil {
 		return b.copy().gone()
 	}
-	keeper, reason, err := b.keeper(instance, how.filesDo)
+	keeper, err := b.keeper(instance)
 	if err != nil {
 		return err
 	}
@@ -85,11 +106,16 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	thaw, err := checkpoint(ctx, instance, keeper, dir)
+	fidelity, reason := cmp.Or(how.fidelity, sandbox.Checkpoint), ""
+	thaw, err := checkpoint(ctx, instance, keeper, dir, fidelity)
+	if err != nil && how.filesDo && fidelity != sandbox.Filesystem && ctx.Err() == nil {
+		fidelity, reason = sandbox.Filesystem, clip(err.Error(), maxDetail)
+		thaw, err = checkpoint(ctx, instance, keeper, dir, fidelity)
+	}
 	if err != nil {
 		return err
 	}
-	if err := b.change(paused(kept, keeper.SnapshotFidelity(), reason, how)); err != nil {
+	if err := b.change(paused(kept, fidelity, reason, how)); err != nil {
 		return errors.Join(err, thaw())
 	}
 	b.unserved()
@@ -102,28 +128,19 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	return nil
 }
 
-// keeper is the instance as one whose memory can be kept, or else its files, if those
-// do; reason says then why no more. Errors: Unsupported.
-func (b *box) keeper(instance sandbox.Instance, filesDo bool) (keeper sandbox.Snapshotter, reason string, err error) {
-	name := b.copy().Driver
+// keeper is the instance as one that can be kept. Errors: Unsupported.
+func (b *box) keeper(instance sandbox.Instance) (sandbox.Snapshotter, error) {
 	_, restores := b.driver.(sandbox.Restorer)
 	keeper, keeps := instance.(sandbox.Snapshotter)
-	switch {
-	case !keeps || !restores:
-		return nil, "", &sandbox.Error{Class: sandbox.Unsupported, Reason: name + " keeps nothing of a sandbox"}
-	case keeper.SnapshotFidelity() != sandbox.Filesystem:
-		return keeper, "", nil
+	if !keeps || !restores {
+		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: b.copy().Driver + " keeps nothing of a sandbox"}
 	}
-	reason = name + " keeps the files of a sandbox here, and not its memory"
-	if !filesDo {
-		return nil, "", &sandbox.Error{Class: sandbox.Unsupported, Reason: reason}
-	}
-	return keeper, reason, nil
+	return keeper, nil
 }
 
 // checkpoint writes the state of an instance to dir, where it can such that nothing runs
 // from then on; thaw undoes that. Some drivers can only read what runs.
-func checkpoint(ctx context.Context, instance sandbox.Instance, keeper sandbox.Snapshotter, dir string) (thaw func() error, err error) {
+func checkpoint(ctx context.Context, instance sandbox.Instance, keeper sandbox.Snapshotter, dir string, keep sandbox.Fidelity) (thaw func() error, err error) {
 	thaw = func() error { return nil }
 	if pauser, ok := instance.(sandbox.Pauser); ok {
 		switch err := pauser.Pause(ctx); sandbox.ClassOf(err) {
@@ -135,14 +152,14 @@ func checkpoint(ctx context.Context, instance sandbox.Instance, keeper sandbox.S
 			thaw = func() error { return pauser.Resume(context.WithoutCancel(ctx)) }
 		}
 	}
-	err = soon(ctx, func() error { return keeper.Snapshot(ctx, dir) })
+	err = soon(ctx, func() error { return keeper.Snapshot(ctx, dir, keep) })
 	if err == nil {
 		return thaw, nil
 	}
 	if thawed := thaw(); thawed != nil || sandbox.ClassOf(err) != sandbox.Conflict || ctx.Err() != nil {
 		return nil, errors.Join(err, thawed)
 	}
-	return func() error { return nil }, soon(ctx, func() error { return keeper.Snapshot(ctx, dir) })
+	return func() error { return nil }, soon(ctx, func() error { return keeper.Snapshot(ctx, dir, keep) })
 }
 
 // paused is what becomes of the record of a sandbox that is paused, and the event.
@@ -161,8 +178,8 @@ func paused(kept string, fidelity sandbox.Fidelity, reason string, how keeping) 
 
 // resume makes a new instance of a paused box, whose turn the caller has. If it fails,
 // the box stays paused.
-func (f *fleet) resume(ctx context.Context, who Caller, b *box) error {
-	if err := f.rights.wake(who, b, func() error { return f.goLive(ctx, b) }); err != nil {
+func (f *fleet) resume(ctx context.Context, who Caller, b *box, give sandbox.Fidelity) error {
+	if err := f.rights.wake(who, b, func() error { return f.goLive(ctx, b, give) }); err != nil {
 		return fmt.Errorf("engine: resume %s: %w", b.id, err)
 	}
 	// Drivers have what they still need of the checkpoint open or mounted.
@@ -173,12 +190,14 @@ func (f *fleet) resume(ctx context.Context, who Caller, b *box) error {
 }
 
 // goLive restores a box and has the instance serve it.
-func (f *fleet) goLive(ctx context.Context, b *box) error {
-	driver, instance, err := f.restore(ctx, b)
+func (f *fleet) goLive(ctx context.Context, b *box, give sandbox.Fidelity) error {
+	r := b.copy()
+	give = cmp.Or(give, r.Fidelity)
+	driver, instance, err := f.restore(ctx, r, b.keptDir(), give)
 	if err != nil {
 		return err
 	}
-	if err := b.change(resumed(b.copy())); err != nil {
+	if err := b.change(resumed(give, r.Reason)); err != nil {
 		return errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
 	}
 	b.serve(driver, instance)
@@ -187,10 +206,10 @@ func (f *fleet) goLive(ctx context.Context, b *box) error {
 
 // resumed is what becomes of the record of a sandbox that runs again, and the event. Its
 // time begins anew, unless the engine interrupted it.
-func resumed(was record) (func(*record), Event) {
-	detail := map[string]string{"fidelity": string(was.Fidelity)}
-	if was.Reason != "" {
-		detail["reason"] = was.Reason
+func resumed(give sandbox.Fidelity, reason string) (func(*record), Event) {
+	detail := map[string]string{"fidelity": string(give)}
+	if reason != "" {
+		detail["reason"] = reason
 	}
 	return func(r *record) {
 		if !r.Interrupted || r.Expires.IsZero() {
@@ -201,8 +220,8 @@ func resumed(was record) (func(*record), Event) {
 	}, Event{Kind: EventResumed, Detail: detail}
 }
 
-func (f *fleet) restore(ctx context.Context, b *box) (sandbox.Driver, sandbox.Instance, error) {
-	r := b.copy()
+// restore makes the next instance of a sandbox from what was kept in dir.
+func (f *fleet) restore(ctx context.Context, r record, dir string, give sandbox.Fidelity) (sandbox.Driver, sandbox.Instance, error) {
 	driver, err := f.drivers.Named(r.Driver)
 	if err != nil {
 		return nil, nil, err
@@ -218,7 +237,7 @@ func (f *fleet) restore(ctx context.Context, b *box) (sandbox.Driver, sandbox.In
 	if life := r.Spec.Timeouts.Lifetime; life > 0 {
 		spec.Timeouts.Lifetime = max(time.Millisecond, time.Until(r.Created.Add(life)))
 	}
-	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), b.keptDir(), spec)
+	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), dir, give, spec)
 	return driver, instance, err
 }
 

@@ -33,6 +33,28 @@ func startCount(t testing.TB, e *engine.Engine, id string) {
 	sh(t, e, alice, id, "until [ -e /tmp/n ]; do sleep 0.01; done")
 }
 
+// startUnkeepable leaves a process running whose memory cannot be kept.
+func startUnkeepable(t testing.TB, e *engine.Engine, id string) {
+	t.Helper()
+	need(t, "python3")
+	client, release, err := e.Guest(t.Context(), alice, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	const talk = `
+import socket, time
+l = socket.socket(); l.bind(("127.0.0.1", 8080)); l.listen()
+c = socket.create_connection(("127.0.0.1", 8080)); s, _ = l.accept()
+open("/tmp/talks", "w").close(); time.sleep(1000)`
+	running, err := client.Start(t.Context(), guest.Cmd{Path: "python3", Args: []string{"-c", talk}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Close() })
+	sh(t, e, alice, id, "until [ -e /tmp/talks ]; do sleep 0.01; done")
+}
+
 // goesOn wants what counts in a sandbox to count on, from where it was.
 func goesOn(t testing.TB, e *engine.Engine, id, from string) {
 	t.Helper()
@@ -52,14 +74,14 @@ func TestPauseIsDurable(t *testing.T) {
 	e := h.open()
 	id := create(t, e, alice, engine.CreateRequest{Timeout: time.Hour}).ID
 	startCount(t, e, id)
-	s, err := e.Pause(t.Context(), alice, id)
+	s, err := e.Pause(t.Context(), alice, id, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.State != engine.Paused || s.Fidelity != sandbox.Checkpoint || !s.Expires.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	_, err = e.Pause(t.Context(), alice, id)
+	_, err = e.Pause(t.Context(), alice, id, "")
 	wantClass(t, err, sandbox.Conflict)
 	_, err = tryShell(t.Context(), e, alice, id, "true")
 	wantClass(t, err, sandbox.Conflict)
@@ -71,16 +93,16 @@ func TestPauseIsDurable(t *testing.T) {
 	if s := get(t, e, alice, id); s.State != engine.Paused {
 		t.Fatalf("after a restart: %+v", s)
 	}
-	if s, err = e.Resume(t.Context(), alice, id); err != nil {
+	if s, err = e.Resume(t.Context(), alice, id, ""); err != nil {
 		t.Fatal(err)
 	}
 	if s.State != engine.Running || s.ID != id || s.Fidelity != "" || time.Until(s.Expires) < 59*time.Minute {
 		t.Errorf("%+v", s)
 	}
 	goesOn(t, e, id, "3")
-	_, err = e.Resume(t.Context(), alice, id)
+	_, err = e.Resume(t.Context(), alice, id, "")
 	wantClass(t, err, sandbox.Conflict)
-	if _, err := e.Pause(t.Context(), alice, id); err != nil {
+	if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 	if err := e.Destroy(t.Context(), alice, id); err != nil {
@@ -98,7 +120,7 @@ func TestManyPauses(t *testing.T) {
 	startCount(t, e, id)
 	for range 5 {
 		at := sh(t, e, alice, id, counted)
-		if _, err := e.Pause(t.Context(), alice, id); err != nil {
+		if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
 			t.Fatal(err)
 		}
 		goesOn(t, e, id, at) // which resumes it
@@ -124,14 +146,14 @@ func TestCheckpointsAreRemoved(t *testing.T) {
 		}
 		return bytes
 	}
-	if _, err := e.Pause(t.Context(), alice, id); err != nil {
+	if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
 		t.Fatal(err)
 	}
 	paused := stored()
 	if paused < 64<<10 {
 		t.Fatalf("the memory of a process is %d bytes, or elsewhere", paused)
 	}
-	if _, err := e.Resume(t.Context(), alice, id); err != nil {
+	if _, err := e.Resume(t.Context(), alice, id, ""); err != nil {
 		t.Fatal(err)
 	}
 	// The files that it had written are a layer of the new instance.
@@ -141,15 +163,37 @@ func TestCheckpointsAreRemoved(t *testing.T) {
 	goesOn(t, e, id, "3")
 }
 
-// TestOnlyFilesAreNoPause: who asks for memory is not given files.
-func TestOnlyFilesAreNoPause(t *testing.T) {
-	e := newHouse(t, sandbox.Filesystem).open()
+// TestPauseKeepsWhatIsAskedFor: who asks for memory is not given files, and who asks for
+// files is given no processes, also of a checkpoint.
+func TestPauseKeepsWhatIsAskedFor(t *testing.T) {
+	e := newHouse(t, sandbox.Checkpoint).open()
 	id := create(t, e, alice, engine.CreateRequest{}).ID
-	_, err := e.Pause(t.Context(), alice, id)
-	wantClass(t, err, sandbox.Unsupported)
-	if got := sh(t, e, alice, id, "echo there"); got != "there" {
-		t.Errorf("it does not go on: %q", got)
+	startUnkeepable(t, e, id)
+	for _, memory := range []sandbox.Fidelity{"", sandbox.Checkpoint} {
+		_, err := e.Pause(t.Context(), alice, id, memory)
+		wantClass(t, err, sandbox.Conflict)
 	}
+	_, err := e.Pause(t.Context(), alice, id, sandbox.Live)
+	wantField(t, err, "fidelity")
+	sh(t, e, alice, id, "grep -q python3 /proc/[0-9]*/comm") // it goes on
+	s, err := e.Pause(t.Context(), alice, id, sandbox.Filesystem)
+	if err != nil || s.Fidelity != sandbox.Filesystem || s.Reason != "" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	_, err = e.Resume(t.Context(), alice, id, sandbox.Checkpoint)
+	wantClass(t, err, sandbox.Conflict)
+	if _, err := e.Resume(t.Context(), alice, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	sh(t, e, alice, id, "[ -e /tmp/talks ] && ! grep -q python3 /proc/[0-9]*/comm")
+	startCount(t, e, id)
+	if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Resume(t.Context(), alice, id, sandbox.Filesystem); err != nil {
+		t.Fatal(err)
+	}
+	sh(t, e, alice, id, "a=$(cat /tmp/n); sleep 0.1; [ $a = $(cat /tmp/n) ]")
 }
 
 // TestTimeIsOver: it ends in a kill, or in a pause, and of what cannot be kept whole
@@ -166,9 +210,12 @@ func TestTimeIsOver(t *testing.T) {
 		{sandbox.Filesystem, engine.ThenPause, engine.Paused, "created started paused"},
 	} {
 		t.Run(string(c.keep)+" "+string(c.then), func(t *testing.T) {
-			e := newHouse(t, c.keep).open()
+			e := newHouse(t, sandbox.Checkpoint).open()
 			id := create(t, e, alice, engine.CreateRequest{AutoResume: true}).ID
 			sh(t, e, alice, id, "echo kept > /tmp/file")
+			if c.keep == sandbox.Filesystem {
+				startUnkeepable(t, e, id)
+			}
 			if _, err := e.SetTimeout(t.Context(), alice, id, time.Millisecond, c.then); err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +264,7 @@ func TestStopAndGoOn(t *testing.T) {
 	other := create(t, e, alice, engine.CreateRequest{}).ID
 	paused := create(t, e, alice, engine.CreateRequest{}).ID
 	startCount(t, e, kept)
-	if _, err := e.Pause(t.Context(), alice, paused); err != nil {
+	if _, err := e.Pause(t.Context(), alice, paused, ""); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -246,6 +293,6 @@ func TestNothingIsMadeAfterClose(t *testing.T) {
 	h.close(e)
 	_, err := e.Create(context.Background(), alice, engine.CreateRequest{})
 	wantClass(t, err, sandbox.Conflict)
-	_, err = e.Resume(context.Background(), alice, id)
+	_, err = e.Resume(context.Background(), alice, id, "")
 	wantClass(t, err, sandbox.Conflict)
 }

@@ -64,7 +64,7 @@ func TestPythonGoesOn(t *testing.T) {
 	last = first
 	for n := range soak.Count(4, 50) {
 		if n%2 == 0 {
-			if _, err := e.Pause(t.Context(), alice, id); err != nil {
+			if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
 				t.Fatal(err)
 			}
 		} else {

@@ -57,7 +57,7 @@ func (f *fleet) goOn(ctx context.Context, b *box) error {
 	r := b.copy()
 	switch over := !r.Expires.IsZero() && time.Now().After(r.Expires); {
 	case !over:
-		return f.resume(ctx, Caller{Operator: true}, b) // it ran before, whatever its tenant may have by now
+		return f.resume(ctx, Caller{Operator: true}, b, "") // it ran before, whatever its tenant may have by now
 	case r.Then == ThenPause:
 		return b.change(func(r *record) { r.Interrupted, r.Expires = false, time.Time{} })
 	}

@@ -101,16 +101,16 @@ func TestPausedTakesNoMemory(t *testing.T) {
 	}
 	_, err = e.Create(t.Context(), alice, engine.CreateRequest{Spec: spec})
 	wantExhausted(t, err, "quota.memory_bytes")
-	if _, err := e.Pause(t.Context(), alice, first.ID); err != nil {
+	if _, err := e.Pause(t.Context(), alice, first.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	second := create(t, e, alice, engine.CreateRequest{Spec: spec})
-	_, err = e.Resume(t.Context(), alice, first.ID)
+	_, err = e.Resume(t.Context(), alice, first.ID, "")
 	wantExhausted(t, err, "quota.memory_bytes")
 	if err := e.Destroy(t.Context(), alice, second.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Resume(t.Context(), alice, first.ID); err != nil {
+	if _, err := e.Resume(t.Context(), alice, first.ID, ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -86,7 +86,7 @@ type Sandbox struct {
 	Keep       bool      `json:"keep,omitempty"`
 	AutoResume bool      `json:"auto_resume,omitempty"`
 	// Fidelity is what was kept of one that is paused, and Reason why that is less than
-	// its memory, or why it could not be resumed.
+	// was asked for, or why it could not be resumed.
 	Fidelity sandbox.Fidelity `json:"fidelity,omitempty"`
 	Reason   string           `json:"reason,omitempty"`
 	// Exit and EndedAt are of one that has ended.

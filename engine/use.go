@@ -179,7 +179,7 @@ func (f *fleet) wake(ctx context.Context, who Caller, b *box) error {
 	case !r.AutoResume && !r.Interrupted:
 		return r.paused()
 	}
-	return f.resume(ctx, who, b)
+	return f.resume(ctx, who, b, "")
 }
 
 // Guest gives a client of the sandbox's guest service. It is good until the sandbox ends

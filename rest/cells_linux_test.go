@@ -227,11 +227,11 @@ func (e *cellEngine) Stats(ctx context.Context, who engine.Caller, id string) (s
 	return b.instance.Stats(ctx)
 }
 
-func (e *cellEngine) Pause(ctx context.Context, who engine.Caller, id string) (engine.Sandbox, error) {
+func (e *cellEngine) Pause(ctx context.Context, who engine.Caller, id string, _ sandbox.Fidelity) (engine.Sandbox, error) {
 	return e.freeze(who, id, engine.Paused, engine.EventPaused, func(p sandbox.Pauser) error { return p.Pause(ctx) })
 }
 
-func (e *cellEngine) Resume(ctx context.Context, who engine.Caller, id string) (engine.Sandbox, error) {
+func (e *cellEngine) Resume(ctx context.Context, who engine.Caller, id string, _ sandbox.Fidelity) (engine.Sandbox, error) {
 	return e.freeze(who, id, engine.Running, engine.EventResumed, func(p sandbox.Pauser) error { return p.Resume(ctx) })
 }
 

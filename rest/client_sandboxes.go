@@ -68,15 +68,17 @@ func (c *Client) Stats(ctx context.Context, id string) (stats sandbox.Stats, err
 	return stats, err
 }
 
-// Pause keeps a sandbox as a checkpoint, with nothing running.
-func (c *Client) Pause(ctx context.Context, id string) (now engine.Sandbox, err error) {
-	err = c.do(ctx, call{op: "pause " + id, method: http.MethodPost, path: at(id, "pause"), gives: &now})
+// Pause keeps a sandbox as a checkpoint, with nothing running: its memory with its files,
+// as for an empty fidelity, or its files alone.
+func (c *Client) Pause(ctx context.Context, id string, keep sandbox.Fidelity) (now engine.Sandbox, err error) {
+	err = c.do(ctx, call{op: "pause " + id, method: http.MethodPost, path: at(id, "pause"), takes: PauseRequest{keep}, gives: &now})
 	return now, err
 }
 
-// Resume has a paused sandbox go on.
-func (c *Client) Resume(ctx context.Context, id string) (now engine.Sandbox, err error) {
-	err = c.do(ctx, call{op: "resume " + id, method: http.MethodPost, path: at(id, "resume"), gives: &now})
+// Resume has a paused sandbox go on, with all that was kept, as for an empty fidelity, or
+// with its files alone.
+func (c *Client) Resume(ctx context.Context, id string, give sandbox.Fidelity) (now engine.Sandbox, err error) {
+	err = c.do(ctx, call{op: "resume " + id, method: http.MethodPost, path: at(id, "resume"), takes: ResumeRequest{give}, gives: &now})
 	return now, err
 }
 

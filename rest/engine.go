@@ -26,8 +26,8 @@ type Engine interface {
 	// Dial connects to the guest service.
 	Dial(ctx context.Context, who engine.Caller, id string) (net.Conn, error)
 	Stats(ctx context.Context, who engine.Caller, id string) (sandbox.Stats, error)
-	Pause(ctx context.Context, who engine.Caller, id string) (engine.Sandbox, error)
-	Resume(ctx context.Context, who engine.Caller, id string) (engine.Sandbox, error)
+	Pause(ctx context.Context, who engine.Caller, id string, keep sandbox.Fidelity) (engine.Sandbox, error)
+	Resume(ctx context.Context, who engine.Caller, id string, give sandbox.Fidelity) (engine.Sandbox, error)
 	Fork(ctx context.Context, who engine.Caller, id string, req engine.ForkRequest) ([]engine.Sandbox, error)
 	// Events gives the history after a number, and then what happens until the
 	// context ends; for one that has ended already, the history alone.
@@ -58,6 +58,18 @@ type Systems struct {
 // Forked is the answer of a fork.
 type Forked struct {
 	Sandboxes []engine.Sandbox `json:"sandboxes"`
+}
+
+// PauseRequest is what is kept of a sandbox that is paused: its memory with its files,
+// unless it says otherwise.
+type PauseRequest struct {
+	Fidelity sandbox.Fidelity `json:"fidelity,omitempty"`
+}
+
+// ResumeRequest is with what a paused sandbox goes on: all that was kept, unless it says
+// otherwise.
+type ResumeRequest struct {
+	Fidelity sandbox.Fidelity `json:"fidelity,omitempty"`
 }
 
 // Change is what a PATCH of a sandbox changes: what is absent stays as it is.

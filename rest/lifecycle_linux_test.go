@@ -108,7 +108,7 @@ func tryRecord(t *testing.T, c *rest.Client, id string) {
 
 func tryStates(t *testing.T, c *rest.Client, id string) {
 	t.Helper()
-	got, err := c.Pause(t.Context(), id)
+	got, err := c.Pause(t.Context(), id, "")
 	if os.Geteuid() != 0 && err != nil {
 		wantClass(t, err, sandbox.Unavailable)
 		t.Skipf("this user cannot pause: %v", err)
@@ -116,9 +116,9 @@ func tryStates(t *testing.T, c *rest.Client, id string) {
 	if err != nil || got.State != engine.Paused {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	_, err = c.Pause(t.Context(), id)
+	_, err = c.Pause(t.Context(), id, "")
 	wantClass(t, err, sandbox.Conflict)
-	if got, err := c.Resume(t.Context(), id); err != nil || got.State != engine.Running {
+	if got, err := c.Resume(t.Context(), id, ""); err != nil || got.State != engine.Running {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if runtime.GOARCH != "amd64" {

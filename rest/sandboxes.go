@@ -89,12 +89,20 @@ func (s *Server) changeBoth(r *request, req Change) (now engine.Sandbox, err err
 	return now, nil
 }
 
-func (s *Server) pause(_ *answer, r *request) (any, error) {
-	return s.opts.Engine.Pause(r.Context(), r.who, r.PathValue("id"))
+func (s *Server) pause(a *answer, r *request) (any, error) {
+	var req PauseRequest
+	if err := s.body(a, r, &req); err != nil {
+		return nil, err
+	}
+	return s.opts.Engine.Pause(r.Context(), r.who, r.PathValue("id"), req.Fidelity)
 }
 
-func (s *Server) resume(_ *answer, r *request) (any, error) {
-	return s.opts.Engine.Resume(r.Context(), r.who, r.PathValue("id"))
+func (s *Server) resume(a *answer, r *request) (any, error) {
+	var req ResumeRequest
+	if err := s.body(a, r, &req); err != nil {
+		return nil, err
+	}
+	return s.opts.Engine.Resume(r.Context(), r.who, r.PathValue("id"), req.Fidelity)
 }
 
 func (s *Server) fork(a *answer, r *request) (any, error) {

@@ -18,8 +18,8 @@ const (
 )
 
 // Verbs are what the sandboxes of a driver can do beyond running commands. A
-// fidelity is empty where there is no such verb. That a host lacks what a verb
-// needs is not known before it is tried.
+// fidelity is empty where there is no such verb, and else the most that it carries
+// over. That a host lacks what a verb needs is not known before it is tried.
 type Verbs struct {
 	Pause    bool     `json:"pause"`
 	Snapshot Fidelity `json:"snapshot,omitempty"`
@@ -52,20 +52,26 @@ type Pauser interface {
 
 // Snapshotter is an Instance whose state can be kept. The Instance goes on.
 type Snapshotter interface {
-	// SnapshotFidelity is what Snapshot keeps on this host.
+	// SnapshotFidelity is the most that Snapshot keeps on this host.
 	SnapshotFidelity() Fidelity
-	// Snapshot writes the state under dir, which exists and is empty. A failed
-	// Snapshot leaves dir empty and the sandbox as it was.
-	Snapshot(ctx context.Context, dir string) error
+	// Snapshot writes the state under dir, which exists and is empty: the files, and
+	// for Checkpoint the memory too. It is on disk when Snapshot returns. A failed
+	// Snapshot leaves dir empty and the sandbox as it was. Errors: Unsupported for a
+	// fidelity that the driver cannot keep, and Conflict where only this sandbox
+	// cannot be kept so now.
+	Snapshot(ctx context.Context, dir string, keep Fidelity) error
 }
 
 // Restorer is a Driver that makes sandboxes from what its Snapshotter wrote.
 type Restorer interface {
+	// RestoreFidelity is the most that Restore gives.
 	RestoreFidelity() Fidelity
-	// Restore makes a sandbox from dir, which stays usable for further restores.
-	// Only the identity, limits, network policy, lifetime and metadata of the
-	// Spec apply; its image must be empty.
-	Restore(ctx context.Context, dir string, spec Spec) (Instance, error)
+	// Restore makes a sandbox from dir, which stays usable for further restores: of
+	// its files or, for Checkpoint, such that its processes go on. Only the identity,
+	// limits, network policy, lifetime and metadata of the Spec apply; its image must
+	// be empty. Errors: Conflict for memory that was not kept; Unsupported for a
+	// fidelity that the driver cannot give.
+	Restore(ctx context.Context, dir string, give Fidelity, spec Spec) (Instance, error)
 }
 
 // Forker is an Instance that can be branched while it runs.

@@ -30,7 +30,7 @@ func forksOfCells(ctx context.Context, opts fork.Options) (_ fork.Report, err er
 	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
 	cells := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run"), Ahead: ahead})
 	opts.Restorers = []sandbox.Driver{
-		cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run-kept"), Snapshots: sandbox.Checkpoint, Ahead: ahead}),
+		cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run-kept"), Ahead: ahead}),
 		gvisor.New(gvisor.Options{Images: images, RunDir: filepath.Join(dir, "run-gvisor"), StateDir: filepath.Join(dir, "gvisor")}),
 	}
 	for _, d := range append([]sandbox.Driver{cells}, opts.Restorers...) {

@@ -76,7 +76,7 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	source := create(t, driver, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	kept := snapshotOf(t, source)
+	kept := checkpointOf(t, source)
 	rec, err := snapshot.Read(kept)
 	if err != nil || len(rec.Attached) != 2 {
 		t.Fatalf("%v are attached, %v", rec.Attached, err)
@@ -95,7 +95,7 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			instance, err := driver.Restore(t.Context(), dir, sandbox.Spec{})
+			instance, err := driver.Restore(t.Context(), dir, sandbox.Checkpoint, sandbox.Spec{})
 			if err == nil {
 				destroy(t, instance)
 			}
@@ -115,7 +115,7 @@ func TestForgedCheckpoints(t *testing.T) {
 	python := converse(t, source, 0, "python3", "-c", checkpointtest.Kind{Before: `
 f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT); os.symlink("/../../../../../../../../root/.bashrc", "/tmp/link")`, Answer: "return os.pread(f, 100, 0)"}.Program())
 	python.hear(t, "primed")
-	kept := snapshotOf(t, source)
+	kept := checkpointOf(t, source)
 	process := func(doc map[string]any) map[string]any {
 		return doc["processes"].(map[string]any)["processes"].([]any)[0].(map[string]any)
 	}
@@ -231,7 +231,7 @@ f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT); os.symlink("/../../../../../..
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			instance, err := driver.Restore(t.Context(), damage(t, kept, forge), sandbox.Spec{})
+			instance, err := driver.Restore(t.Context(), damage(t, kept, forge), sandbox.Checkpoint, sandbox.Spec{})
 			if err == nil {
 				destroy(t, instance)
 			}

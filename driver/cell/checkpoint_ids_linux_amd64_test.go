@@ -28,7 +28,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); os.kill(os.getpid(),
 sender = signal.sigtimedwait([signal.SIGUSR1], 0)
 return os.getresuid(), os.getresgid(), os.getgroups(), sender.si_uid, [os.stat(p).st_uid for p in ("/tmp/own", "/dev/shm/own", "/tmp/socket")]`}.Program())
 	python.hear(t, "primed")
-	kept := snapshotOf(t, source)
+	kept := checkpointOf(t, source)
 	owned := 0
 	for _, doc := range storedDocuments(t, kept) {
 		walkIDs(t, doc, func(name string, id int64) {
@@ -44,7 +44,7 @@ return os.getresuid(), os.getresgid(), os.getgroups(), sender.si_uid, [os.stat(p
 	if owned != files+process+signal {
 		t.Errorf("user 7 is named %d times", owned)
 	}
-	child := converse(t, restore(t, driver, kept, sandbox.Spec{}), python.pid)
+	child := converse(t, goOn(t, driver, kept, sandbox.Spec{}), python.pid)
 	for _, c := range []*conversation{python, child} {
 		c.say(t, "?")
 		c.hear(t, "((7, 7, 7), (8, 8, 8), [8], 7, [7, 7, 7])")

@@ -18,8 +18,8 @@ import (
 	"aether/sandbox"
 )
 
-// checkpoints says that snapshots can keep processes on this architecture.
-const checkpoints = true
+// mostKept: snapshots can keep processes on this architecture.
+const mostKept = sandbox.Checkpoint
 
 const (
 	checkpointFormat = 2

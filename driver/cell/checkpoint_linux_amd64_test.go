@@ -14,11 +14,21 @@ import (
 	"aether/sandbox"
 )
 
-// processKeeper is a driver whose snapshots keep processes. Drivers of one
-// directory share their snapshots.
+// checkpointOf keeps the processes of a cell, and goOn has them go on in another.
+func checkpointOf(t testing.TB, instance sandbox.Instance) (dir string) {
+	t.Helper()
+	return keep(t, instance, sandbox.Checkpoint)
+}
+
+func goOn(t testing.TB, driver *cell.Driver, dir string, spec sandbox.Spec) sandbox.Instance {
+	t.Helper()
+	return give(t, driver, dir, sandbox.Checkpoint, spec)
+}
+
+// processKeeper is a driver of its own. Drivers of one directory share their snapshots.
 func processKeeper(t testing.TB, dir string) *cell.Driver {
 	t.Helper()
-	driver := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run"), Snapshots: sandbox.Checkpoint})
+	driver := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run")})
 	t.Cleanup(func() {
 		if err := driver.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -39,11 +49,11 @@ func TestCheckpointCarriesOver(t *testing.T) {
 			source := create(t, first, sandbox.Spec{})
 			python := converse(t, source, 0, "python3", "-c", k.Program())
 			python.hear(t, "primed")
-			kept := snapshotOf(t, source)
+			kept := checkpointOf(t, source)
 			destroy(t, source)
-			child := restore(t, second, kept, sandbox.Spec{})
-			grandchild := restore(t, first, snapshotOf(t, child), sandbox.Spec{})
-			for _, instance := range []sandbox.Instance{grandchild, child, restore(t, second, kept, sandbox.Spec{})} {
+			child := goOn(t, second, kept, sandbox.Spec{})
+			grandchild := goOn(t, first, checkpointOf(t, child), sandbox.Spec{})
+			for _, instance := range []sandbox.Instance{grandchild, child, goOn(t, second, kept, sandbox.Spec{})} {
 				c := converse(t, instance, python.pid)
 				c.say(t, "?")
 				c.hear(t, k.Want)
@@ -62,7 +72,7 @@ func TestCheckpointRefuses(t *testing.T) {
 			python := converse(t, source, 0, "python3", "-c", c.Program())
 			python.hear(t, "primed")
 			dir := t.TempDir()
-			err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir)
+			err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Checkpoint)
 			var refusal *sandbox.Error
 			if !errors.As(err, &refusal) || refusal.Class != sandbox.Conflict || strings.Contains(err.Error(), "fork:") {
 				t.Fatalf("the snapshot says %v", err)
@@ -102,10 +112,10 @@ c = socket.socket(socket.AF_UNIX); c.connect("/tmp/meet")
 _, (memory, r), _, _ = socket.recv_fds(c, 1, 2)
 shared = mmap.mmap(memory, 4096)`, Answer: `return shared[0:4], os.read(r, 9), c.recv(9)`}.Program())
 	second.hear(t, "primed")
-	dir := snapshotOf(t, source)
+	dir := checkpointOf(t, source)
 	destroy(t, source)
 	for i := range 2 {
-		restored := restore(t, driver, dir, sandbox.Spec{})
+		restored := goOn(t, driver, dir, sandbox.Spec{})
 		c := converse(t, restored, family.pid)
 		c.say(t, fmt.Sprint(i))
 		c.hear(t, fmt.Sprintf("%d %d written before", 4999950000+i, family.pid+1))
@@ -140,7 +150,7 @@ func TestCheckpointOfAPausedCell(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		restored := restore(t, driver, snapshotOf(t, source), sandbox.Spec{})
+		restored := goOn(t, driver, checkpointOf(t, source), sandbox.Spec{})
 		for _, instance := range append(fork(t, restored, 1), restored) {
 			c := converse(t, instance, python.pid)
 			c.say(t, fmt.Sprint(i))
@@ -161,9 +171,9 @@ func TestCheckpointOfAPausedCell(t *testing.T) {
 func TestCheckpointRefusesMounts(t *testing.T) {
 	driver := processKeeper(t, t.TempDir())
 	source := create(t, driver, sandbox.Spec{Mounts: []sandbox.Mount{{Source: t.TempDir(), Target: "/mnt"}}})
-	restore(t, driver, snapshotOf(t, source), sandbox.Spec{}) // nothing runs
+	goOn(t, driver, checkpointOf(t, source), sandbox.Spec{}) // nothing runs
 	converse(t, source, 0, "python3", "-c", adder).hear(t, "primed")
-	wantRefusal(t, source.(sandbox.Snapshotter).Snapshot(t.Context(), t.TempDir()), sandbox.Conflict, "files of the host")
+	wantRefusal(t, source.(sandbox.Snapshotter).Snapshot(t.Context(), t.TempDir(), sandbox.Checkpoint), sandbox.Conflict, "files of the host")
 }
 
 // TestCheckpointIsOfOneInstant keeps a process that writes what it counts to a
@@ -182,7 +192,7 @@ while not select.select([0], [], [], 0)[0]:
 print(count - int(os.pread(f, 20, 0)), count > 0, flush=True)`)
 	python.hear(t, "primed")
 	time.Sleep(50 * time.Millisecond)
-	restored := restore(t, driver, snapshotOf(t, source), sandbox.Spec{})
+	restored := goOn(t, driver, checkpointOf(t, source), sandbox.Spec{})
 	c := converse(t, restored, python.pid)
 	c.say(t, "stop")
 	c.hear(t, "0 True")
@@ -205,7 +215,7 @@ for line in sys.stdin: print(own(), sorted(os.listdir("/proc/self/fd"))[:3], flu
 `
 	python := converse(t, source, 0, "python3", "-c", program)
 	python.hear(t, "primed")
-	restored := restore(t, driver, snapshotOf(t, source), sandbox.Spec{})
+	restored := goOn(t, driver, checkpointOf(t, source), sandbox.Spec{})
 	fresh := converse(t, restored, 0, "python3", "-c", program)
 	fresh.hear(t, "primed")
 	fresh.say(t, "?")
@@ -228,8 +238,8 @@ held = bytearray(b"x" * (100 << 20))
 print("primed", flush=True)
 print(input(), len(held), flush=True)`)
 	python.hear(t, "primed")
-	dir := snapshotOf(t, source)
-	restored := restore(t, driver, dir, sandbox.Spec{})
+	dir := checkpointOf(t, source)
+	restored := goOn(t, driver, dir, sandbox.Spec{})
 	stats, err := restored.Stats(t.Context())
 	if err != nil || stats.MemoryBytes == nil || *stats.MemoryBytes < 100<<20 {
 		t.Errorf("a cell with 100 MiB restored has %v, %v", stats.MemoryBytes, err)
@@ -237,7 +247,7 @@ print(input(), len(held), flush=True)`)
 	c := converse(t, restored, python.pid)
 	c.say(t, "held")
 	c.hear(t, "held 104857600")
-	instance, err := driver.Restore(t.Context(), dir, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 32 << 20}})
+	instance, err := driver.Restore(t.Context(), dir, sandbox.Checkpoint, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 32 << 20}})
 	if err == nil {
 		destroy(t, instance)
 	}
@@ -246,30 +256,24 @@ print(input(), len(held), flush=True)`)
 	}
 }
 
-// TestFidelityIsAskedFor keeps what a driver is made for, and no other.
+// TestFidelityIsAskedFor: each call keeps and gives what it says, and no other.
 func TestFidelityIsAskedFor(t *testing.T) {
-	dir := t.TempDir()
-	processes := processKeeper(t, dir)
-	files := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run")})
-	live := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run"), Snapshots: sandbox.Live})
-	t.Cleanup(func() { errors.Join(files.Close(context.Background()), live.Close(context.Background())) })
-	for driver, want := range map[*cell.Driver]sandbox.Fidelity{processes: sandbox.Checkpoint, files: sandbox.Filesystem} {
-		instance := create(t, driver, sandbox.Spec{})
-		if got := sandbox.VerbsOf(driver, instance); got != driver.Info().Verbs || got.Snapshot != want || got.Restore != want {
-			t.Errorf("it says %+v", got)
-		}
+	driver := processKeeper(t, t.TempDir())
+	source := create(t, driver, sandbox.Spec{})
+	if got := sandbox.VerbsOf(driver, source); got != driver.Info().Verbs || got.Snapshot != sandbox.Checkpoint || got.Restore != sandbox.Checkpoint {
+		t.Errorf("it says %+v", got)
 	}
-	source := create(t, processes, sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", adder)
 	python.hear(t, "primed")
-	kept := snapshotOf(t, source)
-	sh(t, restore(t, files, kept, sandbox.Spec{}), "grep before /tmp/kept && ! grep python /proc/[0-9]*/comm")
-
-	_, err := processes.Restore(t.Context(), snapshotOf(t, create(t, files, sandbox.Spec{})), sandbox.Spec{})
+	kept := checkpointOf(t, source)
+	for _, files := range []string{kept, snapshotOf(t, source)} {
+		sh(t, restore(t, driver, files, sandbox.Spec{}), "grep before /tmp/kept && ! grep python /proc/[0-9]*/comm")
+	}
+	_, err := driver.Restore(t.Context(), snapshotOf(t, source), sandbox.Checkpoint, sandbox.Spec{})
 	wantRefusal(t, err, sandbox.Conflict, "files only")
-	_, err = live.Restore(t.Context(), kept, sandbox.Spec{})
+	_, err = driver.Restore(t.Context(), kept, sandbox.Live, sandbox.Spec{})
 	wantRefusal(t, err, sandbox.Unsupported, `fidelity "live"`)
-	wantRefusal(t, create(t, live, sandbox.Spec{}).(sandbox.Snapshotter).Snapshot(t.Context(), t.TempDir()), sandbox.Unsupported, `fidelity "live"`)
+	wantRefusal(t, source.(sandbox.Snapshotter).Snapshot(t.Context(), t.TempDir(), sandbox.Live), sandbox.Unsupported, `fidelity "live"`)
 }
 
 func wantRefusal(t testing.TB, err error, class sandbox.Class, says string) {
@@ -291,18 +295,18 @@ m = os.memfd_create("m"); os.write(m, b"x" * 100000); s = mmap.mmap(-1, 1 << 20)
 r, w = os.pipe(); os.write(w, b"x"); p = select.epoll(); p.register(r, select.EPOLLIN)
 if os.fork() == 0: signal.pause()`, Answer: "return 'lives'"}.Program())
 	python.hear(t, "primed")
-	kept := snapshotOf(t, source)
+	kept := checkpointOf(t, source)
 	damaged := damage(t, kept, func(doc map[string]any) {
 		first := doc["processes"].(map[string]any)["processes"].([]any)[1].(map[string]any)
 		first["state"].(map[string]any)["layout"].([]any)[0] = 1 // nothing can begin there
 	})
 	turn := func() {
-		destroy(t, restore(t, driver, kept, sandbox.Spec{}))
-		if instance, err := driver.Restore(t.Context(), damaged, sandbox.Spec{}); err == nil {
+		destroy(t, goOn(t, driver, kept, sandbox.Spec{}))
+		if instance, err := driver.Restore(t.Context(), damaged, sandbox.Checkpoint, sandbox.Spec{}); err == nil {
 			destroy(t, instance)
 			t.Fatal("a process was made whose program is nowhere")
 		}
-		if err := source.(sandbox.Snapshotter).Snapshot(t.Context(), kept); sandbox.ClassOf(err) != sandbox.Conflict {
+		if err := source.(sandbox.Snapshotter).Snapshot(t.Context(), kept, sandbox.Checkpoint); sandbox.ClassOf(err) != sandbox.Conflict {
 			t.Fatalf("a snapshot in a directory that has one: %v", err)
 		}
 	}
@@ -323,15 +327,15 @@ func BenchmarkCheckpoint(b *testing.B) {
 		source := create(b, driver, sandbox.Spec{})
 		python := converse(b, source, 0, "python3", "-c", fmt.Sprintf("held = bytearray(b'x' * (%d << 20)); print('primed', flush=True); input()", size))
 		python.hear(b, "primed")
-		dir := snapshotOf(b, source)
+		dir := checkpointOf(b, source)
 		b.Run(fmt.Sprintf("snapshot %d MiB", size), func(b *testing.B) {
 			for b.Loop() {
-				snapshotOf(b, source)
+				checkpointOf(b, source)
 			}
 		})
 		b.Run(fmt.Sprintf("restore %d MiB", size), func(b *testing.B) {
 			for b.Loop() {
-				instance, err := driver.Restore(b.Context(), dir, sandbox.Spec{})
+				instance, err := driver.Restore(b.Context(), dir, sandbox.Checkpoint, sandbox.Spec{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"aether/image/snapshot"
+	"aether/sandbox"
 )
 
-// checkpoints says that snapshots can keep processes on this architecture.
-const checkpoints = false
+// mostKept: snapshots are of files on this architecture.
+const mostKept = sandbox.Filesystem
 
 func (i *instance) takeRunning(context.Context, *snapshot.Store) (*snapshot.Draft, error) {
-	return nil, i.engine.snapshots.supported()
+	return nil, supported(sandbox.Checkpoint)
 }
 
 func (i *instance) restoreRunning(context.Context, string, snapshot.Record) error {
-	return i.engine.snapshots.supported()
+	return supported(sandbox.Checkpoint)
 }

@@ -38,7 +38,7 @@ print(sum(primes) + sum(n for n in range(20000, last) if all(n % d for d in prim
 
 func roleDriver() *cell.Driver {
 	dir := os.Getenv(keptVariable)
-	return cell.New(cell.Options{RunDir: filepath.Join(dir, "run"), Snapshots: sandbox.Checkpoint,
+	return cell.New(cell.Options{RunDir: filepath.Join(dir, "run"),
 		Images: func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }})
 }
 
@@ -66,7 +66,7 @@ func takeAndEnd() error {
 		return ctx.Err()
 	}
 	fmt.Println(running.Pid())
-	return instance.(sandbox.Snapshotter).Snapshot(ctx, filepath.Join(os.Getenv(keptVariable), "kept"))
+	return instance.(sandbox.Snapshotter).Snapshot(ctx, filepath.Join(os.Getenv(keptVariable), "kept"), sandbox.Checkpoint)
 }
 
 type halfHeard chan struct{}
@@ -87,7 +87,7 @@ func giveInput() error {
 	defer driver.Close(ctx)
 	var clients []*guest.Client
 	for range 2 {
-		instance, err := driver.Restore(ctx, filepath.Join(os.Getenv(keptVariable), "kept"), sandbox.Spec{})
+		instance, err := driver.Restore(ctx, filepath.Join(os.Getenv(keptVariable), "kept"), sandbox.Checkpoint, sandbox.Spec{})
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ for line in sys.stdin:
 `
 
 func elderDriver(dir string) *cell.Driver {
-	return cell.New(cell.Options{RunDir: filepath.Join(dir, "run"), Snapshots: sandbox.Checkpoint,
+	return cell.New(cell.Options{RunDir: filepath.Join(dir, "run"),
 		Images: func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }})
 }
 
@@ -94,7 +94,7 @@ func elder() error {
 	if err != nil {
 		return err
 	}
-	if err := instance.(sandbox.Snapshotter).Snapshot(ctx, filepath.Join(dir, "kept")); err != nil {
+	if err := instance.(sandbox.Snapshotter).Snapshot(ctx, filepath.Join(dir, "kept"), sandbox.Checkpoint); err != nil {
 		return err
 	}
 	fmt.Println(running.Pid(), string(said[:n]))
@@ -118,7 +118,7 @@ func TestCheckpointSurvivesARestartOfTheHost(t *testing.T) {
 	t.Cleanup(func() { driver.Close(context.Background()) })
 	pid, then := keptByElder(t, dir)
 
-	first := restore(t, driver, filepath.Join(dir, "kept"), sandbox.Spec{})
+	first := goOn(t, driver, filepath.Join(dir, "kept"), sandbox.Spec{})
 	now := wantClock(t, first, pid, then)
 	forked, err := first.(sandbox.Forker).Fork(t.Context(), []sandbox.Spec{{}})
 	if err != nil {
@@ -126,7 +126,7 @@ func TestCheckpointSurvivesARestartOfTheHost(t *testing.T) {
 	}
 	t.Cleanup(func() { destroy(t, forked[0]) })
 	wantClock(t, forked[0], pid, now)
-	wantClock(t, restore(t, driver, snapshotOf(t, first), sandbox.Spec{}), pid, now)
+	wantClock(t, goOn(t, driver, checkpointOf(t, first), sandbox.Spec{}), pid, now)
 	for _, instance := range []sandbox.Instance{first, forked[0]} {
 		c := converse(t, instance, pid)
 		c.say(t, "waits")

@@ -55,7 +55,7 @@ func (e *engine) start(opts Options) (err error) {
 	if err := storedir.Prepare(opts.RunDir); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir, keep: opts.Snapshots}
+	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir}
 	if err := e.acquire(opts); err != nil {
 		return err
 	}

@@ -25,9 +25,6 @@ type Options struct {
 	// SnapshotDir holds the contents of snapshots and the layers unpacked of them,
 	// by default in DiskDir. It is made when first needed.
 	SnapshotDir string
-	// Snapshots is what snapshots keep and restores give: sandbox.Filesystem, which
-	// is the default, or sandbox.Checkpoint, which refuses what cannot be kept.
-	Snapshots sandbox.Fidelity
 	// Ahead is how many warm cells (namespaces and cgroups, the slow part of a cell)
 	// are kept ready for each image that a second cell is made of. Zero makes them
 	// when they are wanted.
@@ -54,22 +51,18 @@ func New(opts Options) *Driver {
 	if opts.SnapshotDir == "" {
 		opts.SnapshotDir = filepath.Join(opts.DiskDir, "snapshots")
 	}
-	if opts.Snapshots == "" {
-		opts.Snapshots = sandbox.Filesystem
-	}
 	return &Driver{opts: opts}
 }
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: d.verbs()}
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: verbs()}
 }
 
 // verbs are what cells can do. Registers are copied on amd64 only.
-func (d *Driver) verbs() sandbox.Verbs {
-	v := sandbox.Verbs{Pause: true, Snapshot: d.opts.Snapshots, Restore: d.opts.Snapshots}
-	if runtime.GOARCH == "amd64" {
-		v.Fork = sandbox.Live
+func verbs() sandbox.Verbs {
+	if runtime.GOARCH != "amd64" {
+		return sandbox.Verbs{Pause: true, Snapshot: sandbox.Filesystem, Restore: sandbox.Filesystem}
 	}
-	return v
+	return sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: sandbox.Live}
 }

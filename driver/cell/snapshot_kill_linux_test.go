@@ -44,7 +44,7 @@ func keeper() error {
 		if err := os.MkdirAll(kept, 0o700); err != nil {
 			return err
 		}
-		if err := instance.(sandbox.Snapshotter).Snapshot(ctx, kept); err != nil {
+		if err := instance.(sandbox.Snapshotter).Snapshot(ctx, kept, sandbox.Filesystem); err != nil {
 			return err
 		}
 	}

@@ -22,8 +22,7 @@ var (
 
 // snapshots opens the store of snapshots at the first need of it.
 type snapshots struct {
-	dir  string
-	keep sandbox.Fidelity
+	dir string
 
 	mu    sync.Mutex
 	store *snapshot.Store
@@ -62,19 +61,22 @@ func (s *snapshots) reap(ctx context.Context) (int, error) {
 }
 
 // SnapshotFidelity implements sandbox.Snapshotter.
-func (i *instance) SnapshotFidelity() sandbox.Fidelity { return i.engine.snapshots.keep }
+func (i *instance) SnapshotFidelity() sandbox.Fidelity { return mostKept }
 
 // Snapshot implements sandbox.Snapshotter. The cell stands still while its writes
 // are copied, and runs again while they are hashed and made durable. Errors:
 // Conflict where a running cell cannot be paused, for processes that cannot be
-// kept and for a dir that is not empty; Unsupported if cells cannot keep what the
-// driver is to.
-func (i *instance) Snapshot(ctx context.Context, dir string) error {
+// kept and for a dir that is not empty; Unsupported for a fidelity that cells do
+// not have on this architecture.
+func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fidelity) error {
+	if err := supported(keep); err != nil {
+		return fmt.Errorf("cell: snapshot: %w", err)
+	}
 	store, err := i.engine.snapshots.open()
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	draft, err := i.take(ctx, store)
+	draft, err := i.take(ctx, store, keep)
 	if err != nil {
 		return fmt.Errorf("cell: snapshot: %w", err)
 	}
@@ -86,11 +88,8 @@ func (i *instance) Snapshot(ctx context.Context, dir string) error {
 }
 
 // take copies everything that a snapshot is to keep.
-func (i *instance) take(ctx context.Context, store *snapshot.Store) (draft *snapshot.Draft, err error) {
-	if err := i.engine.snapshots.supported(); err != nil {
-		return nil, err
-	}
-	if i.engine.snapshots.keep == sandbox.Checkpoint {
+func (i *instance) take(ctx context.Context, store *snapshot.Store, keep sandbox.Fidelity) (draft *snapshot.Draft, err error) {
+	if keep == sandbox.Checkpoint {
 		return i.takeRunning(ctx, store)
 	}
 	err = i.still(ctx, func() error {
@@ -103,13 +102,13 @@ func (i *instance) take(ctx context.Context, store *snapshot.Store) (draft *snap
 	return draft, err
 }
 
-// supported refuses to keep what cells cannot.
-func (s *snapshots) supported() error {
-	if s.keep == sandbox.Filesystem || s.keep == sandbox.Checkpoint && checkpoints {
+// supported refuses to keep or to give what cells cannot.
+func supported(f sandbox.Fidelity) error {
+	if f == sandbox.Filesystem || f == mostKept {
 		return nil
 	}
 	return &sandbox.Error{Class: sandbox.Unsupported, Field: "fidelity", Remedy: "keep their files (filesystem), or use machines (qemu-kvm)",
-		Reason: fmt.Sprintf("snapshots of cells cannot be of fidelity %q on %s", s.keep, runtime.GOARCH)}
+		Reason: fmt.Sprintf("snapshots of cells cannot be of fidelity %q on %s", f, runtime.GOARCH)}
 }
 
 // takeFiles copies what the cell has written. Nothing may run there.
@@ -176,22 +175,25 @@ func (i *instance) mustBeIdle() error {
 }
 
 // RestoreFidelity implements sandbox.Restorer.
-func (d *Driver) RestoreFidelity() sandbox.Fidelity { return d.opts.Snapshots }
+func (d *Driver) RestoreFidelity() sandbox.Fidelity { return mostKept }
 
 // Restore implements sandbox.Restorer: the files of the snapshot are one more
 // layer below the new cell's own. Commands have the defaults of the cell that was
 // kept. Errors: Conflict if the image is not any more what it was, if processes
 // are wanted that were not kept or cannot go on on this host; NotFound or Invalid
 // for a snapshot that does not exist or is damaged; Unsupported as Snapshot.
-func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
-	i, err := d.restore(ctx, dir, spec)
+func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
+	i, err := d.restore(ctx, dir, give, spec)
 	if err != nil {
 		return nil, fmt.Errorf("cell: restore: %w", err)
 	}
 	return i, nil
 }
 
-func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
+func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (*instance, error) {
+	if err := supported(give); err != nil {
+		return nil, err
+	}
 	switch {
 	case spec.Image != "":
 		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
@@ -213,13 +215,10 @@ func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*i
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}
-	if err := e.snapshots.supported(); err != nil {
-		return nil, err
-	}
-	return e.restore(ctx, dir, rec, spec)
+	return e.restore(ctx, dir, rec, give, spec)
 }
 
-func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, spec sandbox.Spec) (*instance, error) {
+func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, give sandbox.Fidelity, spec sandbox.Spec) (*instance, error) {
 	root, err := e.images.Resolve(ctx, rec.Image, nil)
 	if err != nil {
 		return nil, err
@@ -239,7 +238,7 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, s
 	}
 	root.Layers = append(root.Layers, layer.Path)
 	i, err := e.create(ctx, spec, root)
-	if err != nil || e.snapshots.keep == sandbox.Filesystem {
+	if err != nil || give == sandbox.Filesystem {
 		return i, err
 	}
 	if err := i.restoreRunning(ctx, dir, rec); err != nil {

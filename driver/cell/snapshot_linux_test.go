@@ -49,18 +49,29 @@ const panorama = `cd /; find . -xdev \( -path ./proc -o -path ./dev -o -path . \
 find . -xdev -type f -size -8192k | sort | xargs -d '\n' cksum 2>&1; tail -c 3 /opt/sparse; head -c 6 /opt/sparse | tr -d '\0'
 [ $(stat -c %b /opt/sparse) -lt 300 ] || echo the holes are filled; echo $KEPT; pwd`
 
+// snapshotOf keeps the files of a cell, and restore makes a cell of such.
 func snapshotOf(t testing.TB, instance sandbox.Instance) (dir string) {
 	t.Helper()
+	return keep(t, instance, sandbox.Filesystem)
+}
+
+func restore(t testing.TB, driver *cell.Driver, dir string, spec sandbox.Spec) sandbox.Instance {
+	t.Helper()
+	return give(t, driver, dir, sandbox.Filesystem, spec)
+}
+
+func keep(t testing.TB, instance sandbox.Instance, f sandbox.Fidelity) (dir string) {
+	t.Helper()
 	dir = t.TempDir()
-	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
+	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir, f); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-func restore(t testing.TB, driver *cell.Driver, dir string, spec sandbox.Spec) sandbox.Instance {
+func give(t testing.TB, driver *cell.Driver, dir string, f sandbox.Fidelity, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
-	instance, err := driver.Restore(t.Context(), dir, spec)
+	instance, err := driver.Restore(t.Context(), dir, f, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +195,7 @@ func TestSnapshotOfRunningProcesses(t *testing.T) {
 		t.Fatal("it does not count")
 	}
 	dir := t.TempDir()
-	err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir)
+	err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Filesystem)
 	if ordinary() {
 		wantClass(t, err, sandbox.Conflict, "")
 		wantEmpty(t, dir)
@@ -226,13 +237,13 @@ func TestFailedSnapshotsLeaveNothing(t *testing.T) {
 	sh(t, source, "echo kept > /tmp/file; cd /tmp; i=0; while [ $i -lt 250 ]; do mkdir d && cd ./d || exit 1; i=$((i+1)); done")
 	dir := t.TempDir()
 	snapshotter := source.(sandbox.Snapshotter)
-	wantClass(t, snapshotter.Snapshot(t.Context(), dir), sandbox.Exhausted, "")
+	wantClass(t, snapshotter.Snapshot(t.Context(), dir, sandbox.Filesystem), sandbox.Exhausted, "")
 	wantEmpty(t, dir)
 	sh(t, source, "rm -r /tmp/d")
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := snapshotter.Snapshot(cancelled, dir); !errors.Is(err, context.Canceled) {
+	if err := snapshotter.Snapshot(cancelled, dir, sandbox.Filesystem); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	wantEmpty(t, dir)
@@ -241,12 +252,12 @@ func TestFailedSnapshotsLeaveNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantClass(t, snapshotter.Snapshot(t.Context(), full), sandbox.Conflict, "dir")
+	wantClass(t, snapshotter.Snapshot(t.Context(), full, sandbox.Filesystem), sandbox.Conflict, "dir")
 	for _, part := range []string{"work", "locks"} {
 		wantEmpty(t, filepath.Join(runDir, "disks/snapshots", part))
 	}
 	sh(t, source, "[ $(cat /tmp/file) = kept ]")
-	if err := snapshotter.Snapshot(t.Context(), dir); err != nil {
+	if err := snapshotter.Snapshot(t.Context(), dir, sandbox.Filesystem); err != nil {
 		t.Error(err)
 	}
 }
@@ -304,7 +315,7 @@ func TestRestoreRefuses(t *testing.T) {
 			if c.damage != nil {
 				c.damage(t, dir)
 			}
-			_, err := driver.Restore(t.Context(), dir, c.spec)
+			_, err := driver.Restore(t.Context(), dir, sandbox.Filesystem, c.spec)
 			wantClass(t, err, c.want, c.field)
 			for _, part := range []string{"work", "locks", "layers"} {
 				if left := filesBelow(t, filepath.Join(runDir, "disks/snapshots", part)); len(left) > 0 {
@@ -385,7 +396,7 @@ func TestSnapshotAndRestoreLeakNothing(t *testing.T) {
 	round := func() {
 		dir := snapshotOf(t, source)
 		for range 2 {
-			instance, err := driver.Restore(t.Context(), dir, sandbox.Spec{})
+			instance, err := driver.Restore(t.Context(), dir, sandbox.Filesystem, sandbox.Spec{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -406,8 +417,10 @@ func BenchmarkRestore(b *testing.B) {
 	sh(b, source, "mkdir /tmp/d; for i in $(seq 1000); do echo $i > /tmp/d/$i; done")
 	dir := snapshotOf(b, source)
 	for name, make := range map[string]func() (sandbox.Instance, error){
-		"create":  func() (sandbox.Instance, error) { return driver.Create(b.Context(), sandbox.Spec{}) },
-		"restore": func() (sandbox.Instance, error) { return driver.Restore(b.Context(), dir, sandbox.Spec{}) },
+		"create": func() (sandbox.Instance, error) { return driver.Create(b.Context(), sandbox.Spec{}) },
+		"restore": func() (sandbox.Instance, error) {
+			return driver.Restore(b.Context(), dir, sandbox.Filesystem, sandbox.Spec{})
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 func (s *suite) snapshots() []test {
-	return []test{{"restore", s.snapshotRestore}, {"restore many", s.restoreMany}}
+	return []test{{"restore", s.snapshotRestore}, {"restore files", s.restoreFiles}, {"restore many", s.restoreMany}, {"fidelity", s.fidelity}}
 }
 
 // counting leaves a process in the sandbox that counts in memory, and gives how
@@ -39,41 +40,87 @@ func (s *suite) beginCounting(t *testing.T, b *box) func(*box) int {
 	return count
 }
 
-// prepared is a sandbox with state, and a snapshot of it. Count is nil where a
-// snapshot is of files only.
-func (s *suite) prepared(t *testing.T) (b *box, count func(*box) int, restorer sandbox.Restorer, dir string) {
-	b = s.make(t, sandbox.Spec{})
-	snapshotter := b.Instance.(sandbox.Snapshotter)
-	b.sh(t, "echo before > /tmp/state")
-	if snapshotter.SnapshotFidelity() != sandbox.Filesystem {
-		count = s.beginCounting(t, b)
+// kept is a sandbox with state, and a snapshot of it.
+type kept struct {
+	*box
+	restorer sandbox.Restorer
+	dir      string
+	most     sandbox.Fidelity // that the driver keeps
+	// count is of a process that counts; nil where the driver keeps files only.
+	count func(*box) int
+}
+
+// restored makes a sandbox of the snapshot.
+func (k kept) restored(s *suite, t *testing.T, give sandbox.Fidelity) *box {
+	t.Helper()
+	instance, err := k.restorer.Restore(s.patient(t), k.dir, give, sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	dir = t.TempDir()
-	err := snapshotter.Snapshot(s.patient(t), dir)
+	return s.wrap(t, instance)
+}
+
+// prepared takes a snapshot, of all that the driver keeps unless it is told otherwise.
+func (s *suite) prepared(t *testing.T, keep sandbox.Fidelity) kept {
+	b := s.make(t, sandbox.Spec{})
+	snapshotter, restorer := b.Instance.(sandbox.Snapshotter), s.driver.(sandbox.Restorer)
+	k := kept{box: b, restorer: restorer, dir: t.TempDir(), most: snapshotter.SnapshotFidelity()}
+	if restorer.RestoreFidelity() != k.most {
+		t.Errorf("a snapshot keeps %v and a restore gives %v", k.most, restorer.RestoreFidelity())
+	}
+	b.sh(t, "echo before > /tmp/state")
+	if k.most != sandbox.Filesystem {
+		k.count = s.beginCounting(t, b)
+	}
+	err := snapshotter.Snapshot(s.patient(t), k.dir, cmp.Or(keep, k.most))
 	if class := sandbox.ClassOf(err); err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported) {
 		t.Skipf("this host cannot: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	restorer = s.driver.(sandbox.Restorer)
-	if restorer.RestoreFidelity() != snapshotter.SnapshotFidelity() {
-		t.Errorf("a snapshot keeps %v and a restore gives %v", snapshotter.SnapshotFidelity(), restorer.RestoreFidelity())
+	return k
+}
+
+// restoreFiles wants files, and nothing of the processes.
+func (s *suite) restoreFiles(t *testing.T) {
+	k := s.prepared(t, sandbox.Filesystem)
+	again := k.restored(s, t, sandbox.Filesystem)
+	if got := again.sh(t, "cat /tmp/state"); got != "before" {
+		t.Errorf("the restored file says %q", got)
 	}
-	return b, count, restorer, dir
+	if list, err := again.Processes(s.patient(t)); err != nil || len(list) > 0 {
+		t.Errorf("of files alone came %v, %v", list, err)
+	}
+	if k.count != nil {
+		s.goesOn(t, k.box, k.count)
+		_, err := k.restorer.Restore(s.patient(t), k.dir, k.most, sandbox.Spec{})
+		wantClass(t, err, sandbox.Conflict)
+	}
+}
+
+// fidelity wants what nobody can keep to be refused, and nothing to be left of it.
+func (s *suite) fidelity(t *testing.T) {
+	b, dir := s.make(t, sandbox.Spec{}), t.TempDir()
+	for _, never := range []sandbox.Fidelity{"", sandbox.Live, "most"} {
+		wantClass(t, b.Instance.(sandbox.Snapshotter).Snapshot(s.patient(t), dir, never), sandbox.Unsupported)
+		_, err := s.driver.(sandbox.Restorer).Restore(s.patient(t), dir, never, sandbox.Spec{})
+		wantClass(t, err, sandbox.Unsupported)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("refused snapshots left %v, %v", entries, err)
+	}
+	b.sh(t, "true")
 }
 
 func (s *suite) snapshotRestore(t *testing.T) {
-	b, count, restorer, dir := s.prepared(t)
+	k := s.prepared(t, "")
+	b, count := k.box, k.count
 	b.sh(t, "echo after > /tmp/state")
 	if count != nil {
 		s.goesOn(t, b, count)
 	}
-	instance, err := restorer.Restore(s.patient(t), dir, sandbox.Spec{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := s.wrap(t, instance)
+	again := k.restored(s, t, k.most)
 	if got := again.sh(t, "cat /tmp/state"); got != "before" {
 		t.Errorf("the restored file says %q", got)
 	}
@@ -101,9 +148,9 @@ func (s *suite) goesOn(t *testing.T, b *box, count func(*box) int) {
 }
 
 func (s *suite) restoreMany(t *testing.T) {
-	_, _, restorer, dir := s.prepared(t)
+	k := s.prepared(t, "")
 	s.each(t, s.few(4), func(n int) error {
-		instance, err := restorer.Restore(s.patient(t), dir, sandbox.Spec{})
+		instance, err := k.restorer.Restore(s.patient(t), k.dir, k.most, sandbox.Spec{})
 		if err != nil {
 			return err
 		}
@@ -114,10 +161,10 @@ func (s *suite) restoreMany(t *testing.T) {
 		}
 		return err
 	})
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) == 0 {
+	if entries, err := os.ReadDir(k.dir); err != nil || len(entries) == 0 {
 		t.Errorf("the snapshot is used up: %v, %v", entries, err)
 	}
-	_, err := restorer.Restore(s.patient(t), t.TempDir(), sandbox.Spec{})
+	_, err := k.restorer.Restore(s.patient(t), t.TempDir(), k.most, sandbox.Spec{})
 	wantClass(t, err, sandbox.NotFound, sandbox.Invalid)
 }
 

@@ -40,6 +40,30 @@ func ReadManifest[M any](dir string, valid func(M) bool) (m M, err error) {
 	return m, nil
 }
 
+// OnlyMemory refuses what is not of memory: what a guest has written is in its memory,
+// and files cannot be kept or given without that. Errors: Unsupported.
+func OnlyMemory(system string, f sandbox.Fidelity) error {
+	if f == sandbox.Checkpoint {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Unsupported, Field: "fidelity", Remedy: "ask for memory (checkpoint), which has the files too",
+		Reason: fmt.Sprintf("snapshots of %s cannot be of fidelity %q: what was written is in the memory of the guest", system, f)}
+}
+
+// Sync has everything in the directory of a snapshot be on disk.
+func Sync(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
+	})
+}
+
 // Kept is a limit that a snapshot holds itself.
 type Kept struct {
 	Field      string

@@ -19,7 +19,10 @@ func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint 
 // Restore implements sandbox.Restorer. Errors: Conflict if the image is not any
 // more what it was, NotFound or Invalid for a snapshot that does not exist or is
 // damaged, Unsupported for limits that differ from the snapshot's.
-func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
+func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
+	if err := guestagent.OnlyMemory(Name, give); err != nil {
+		return nil, fmt.Errorf("%s: restore: %w", Name, err)
+	}
 	i, err := d.restore(ctx, dir, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: restore: %w", Name, err)

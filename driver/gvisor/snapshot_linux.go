@@ -50,16 +50,24 @@ func (i *instance) manifest() manifest {
 func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
 
 // Snapshot implements sandbox.Snapshotter. The sandbox stands still meanwhile.
-func (i *instance) Snapshot(ctx context.Context, dir string) error {
-	i.verbs.Lock()
-	defer i.verbs.Unlock()
-	if err := i.snapshot(ctx, dir); err != nil {
+func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fidelity) error {
+	if err := guestagent.OnlyMemory(Name, keep); err != nil {
+		return fmt.Errorf("%s: snapshot %s: %w", Name, i.ID(), err)
+	}
+	err := i.saveTo(ctx, dir)
+	if err == nil {
+		err = guestagent.Sync(dir)
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("%s: snapshot %s: %w", Name, i.ID(), err), clearDir(dir))
 	}
 	return nil
 }
 
-func (i *instance) snapshot(ctx context.Context, dir string) error {
+// saveTo is a snapshot that need not be on disk. A failure leaves something in dir.
+func (i *instance) saveTo(ctx context.Context, dir string) error {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
 	to := filepath.Join(dir, checkpointDir)
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err

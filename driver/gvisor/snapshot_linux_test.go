@@ -25,7 +25,7 @@ func kept(t *testing.T, spec sandbox.Spec, scripts ...string) (*gvisor.Driver, s
 		}
 	}
 	dir := t.TempDir()
-	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
+	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Checkpoint); err != nil {
 		t.Fatal(err)
 	}
 	return driver, instance, dir
@@ -33,7 +33,7 @@ func kept(t *testing.T, spec sandbox.Spec, scripts ...string) (*gvisor.Driver, s
 
 func restore(t *testing.T, driver *gvisor.Driver, dir string, spec sandbox.Spec) sandbox.Instance {
 	t.Helper()
-	instance, err := driver.Restore(t.Context(), dir, spec)
+	instance, err := driver.Restore(t.Context(), dir, sandbox.Checkpoint, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestBoxOfARestoredBox(t *testing.T) {
 	again := restore(t, driver, dir, sandbox.Spec{ID: "second"})
 	commandtest.Sh(t, again, "echo two >> /tmp/state")
 	next := t.TempDir()
-	if err := again.(sandbox.Snapshotter).Snapshot(t.Context(), next); err != nil {
+	if err := again.(sandbox.Snapshotter).Snapshot(t.Context(), next, sandbox.Checkpoint); err != nil {
 		t.Fatal(err)
 	}
 	third := restore(t, driver, next, sandbox.Spec{})
@@ -84,7 +84,7 @@ func TestBoxPausedIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
+	if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Checkpoint); err != nil {
 		t.Fatal(err)
 	}
 	before, err := instance.Stats(t.Context())
@@ -130,7 +130,7 @@ func TestBoxRestoreRefuses(t *testing.T) {
 		"network.mode":          {Network: sandbox.Network{Mode: sandbox.HostNetwork}},
 		"id":                    {ID: "../bad"},
 	} {
-		_, err := driver.Restore(t.Context(), dir, spec)
+		_, err := driver.Restore(t.Context(), dir, sandbox.Checkpoint, spec)
 		var e *sandbox.Error
 		if !errors.As(err, &e) || e.Field != field {
 			t.Errorf("%s: %v", field, err)
@@ -153,7 +153,7 @@ func TestBoxDamagedSnapshots(t *testing.T) {
 			if err := damage(other); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := driver.Restore(t.Context(), other, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Invalid {
+			if _, err := driver.Restore(t.Context(), other, sandbox.Checkpoint, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Invalid {
 				t.Errorf("%v", err)
 			}
 		})
@@ -167,7 +167,7 @@ func TestBoxFailedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := instance.(sandbox.Snapshotter).Snapshot(ctx, dir); err == nil {
+	if err := instance.(sandbox.Snapshotter).Snapshot(ctx, dir, sandbox.Checkpoint); err == nil {
 		t.Error("it was taken")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

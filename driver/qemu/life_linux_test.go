@@ -47,11 +47,11 @@ func TestLife(t *testing.T) {
 	run(t, i, "echo kept > /root/state; (n=0; while :; do n=$((n+1)); echo $n > /tmp/count; sleep 0.1; done) > /dev/null 2>&1 &")
 	pauseAndResume(t, i)
 	dir := t.TempDir()
-	if err := i.(sandbox.Snapshotter).Snapshot(t.Context(), dir); err != nil {
+	if err := i.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Checkpoint); err != nil {
 		t.Fatal(err)
 	}
 	run(t, i, "echo changed > /root/state")
-	restored, err := d.Restore(t.Context(), dir, sandbox.Spec{ID: "two"})
+	restored, err := d.Restore(t.Context(), dir, sandbox.Checkpoint, sandbox.Spec{ID: "two"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if err := i.Snapshot(ctx, dir); err != nil {
+	if err := i.saveTo(ctx, dir); err != nil {
 		return nil, err
 	}
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {

@@ -15,7 +15,10 @@ import (
 func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
 
 // Restore implements sandbox.Restorer.
-func (d *Driver) Restore(ctx context.Context, dir string, spec sandbox.Spec) (sandbox.Instance, error) {
+func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
+	if err := guestagent.OnlyMemory(d.system.Name, give); err != nil {
+		return nil, fmt.Errorf("%s: restore: %w", d.system.Name, err)
+	}
 	i, err := d.restore(ctx, dir, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: restore: %w", d.system.Name, err)

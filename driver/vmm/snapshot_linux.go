@@ -42,14 +42,29 @@ func (e *engine) manifest(hw Hardware, limits sandbox.Limits) manifest {
 func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
 
 // Snapshot implements sandbox.Snapshotter. The machine stands still meanwhile.
-func (i *instance) Snapshot(ctx context.Context, dir string) error {
+func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fidelity) error {
+	if err := guestagent.OnlyMemory(i.engine.system.Name, keep); err != nil {
+		return fmt.Errorf("%s: snapshot %s: %w", i.engine.system.Name, i.ID(), err)
+	}
+	err := i.saveTo(ctx, dir)
+	if err == nil {
+		err = guestagent.Sync(dir)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: snapshot %s: %w", i.engine.system.Name, i.ID(), err), i.engine.clear(dir))
+	}
+	return nil
+}
+
+// saveTo is a snapshot that need not be on disk. A failure leaves something in dir.
+func (i *instance) saveTo(ctx context.Context, dir string) error {
 	i.verbs.Lock()
 	defer i.verbs.Unlock()
 	if err := i.Alive(); err != nil {
 		return err
 	}
 	if err := i.snapshot(ctx, dir); err != nil {
-		return errors.Join(fmt.Errorf("%s: snapshot %s: %w", i.engine.system.Name, i.ID(), i.ending(err)), i.engine.clear(dir))
+		return i.ending(err)
 	}
 	return nil
 }

@@ -61,14 +61,14 @@ func keep(ctx context.Context, driver sandbox.Driver, command []string, dir stri
 	}
 	err = c.await(ctx, readPrimed)
 	if err == nil {
-		err = instance.(sandbox.Snapshotter).Snapshot(ctx, dir)
+		err = instance.(sandbox.Snapshotter).Snapshot(ctx, dir, sandbox.Checkpoint)
 	}
 	return c.running.Pid(), errors.Join(err, c.close())
 }
 
 func restored(ctx context.Context, restorer sandbox.Restorer, dir string, pid int) (_ lab.Sample, err error) {
 	w := lab.StartWatch()
-	instance, err := restorer.Restore(ctx, dir, sandbox.Spec{})
+	instance, err := restorer.Restore(ctx, dir, sandbox.Checkpoint, sandbox.Spec{})
 	w.Lap("restore")
 	if err != nil {
 		return lab.Sample{}, err

@@ -137,7 +137,7 @@ func (s Suite) probe(t testing.TB) (report sandbox.Report) {
 		if report = driver.Probe(t.Context()); report.Usable || attempts == 1 {
 			break
 		}
-		_, err := driver.Restore(t.Context(), t.TempDir(), sandbox.Spec{})
+		_, err := driver.Restore(t.Context(), t.TempDir(), sandbox.Checkpoint, sandbox.Spec{})
 		t.Logf("%s; without a snapshot: %v", report.Reason, err)
 	}
 	return report
