@@ -52,6 +52,8 @@ type box struct {
 	client  *guest.Client    // made at the first use of the instance
 	timer   *time.Timer
 	reached map[string]bool // limits of the instance that were told of
+	marks   []*held         // oldest first
+	marked  int             // how many there ever were
 }
 
 func (f *fleet) newBox(r record) *box {
@@ -135,6 +137,9 @@ func (b *box) stamp(happened []Event) []Event {
 // serve has an instance serve the box, which is watched until it ends.
 func (b *box) serve(driver sandbox.Driver, instance sandbox.Instance) {
 	b.mu.Lock()
+	if b.client != nil {
+		b.client.Close() // of the instance before
+	}
 	b.driver, b.inside, b.client, b.leaving, b.reached = driver, instance, nil, false, nil
 	b.mu.Unlock()
 	b.schedule()

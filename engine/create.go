@@ -61,10 +61,11 @@ func (r CreateRequest) validate(who Caller) error {
 	if err := r.Spec.Validate(); err != nil {
 		return err
 	}
-	for kind, name := range map[string]string{"template": r.Template, "snapshot": r.Snapshot} {
-		if name != "" {
-			return &sandbox.Error{Class: sandbox.NotFound, Op: "engine: create", Field: kind, Reason: fmt.Sprintf("there is no %s %.80q", kind, name)}
-		}
+	if r.Template != "" {
+		return &sandbox.Error{Class: sandbox.NotFound, Op: "engine: create", Field: "template", Reason: fmt.Sprintf("there is no template %.80q", r.Template)}
+	}
+	if err := r.validateSource(); err != nil {
+		return err
 	}
 	return terms{r.Metadata, r.Timeout, r.Then, r.Key}.validate(who)
 }
@@ -128,6 +129,9 @@ func (f *fleet) destroyUnanswered(ctx context.Context, ids []string) (err error)
 }
 
 func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box, error) {
+	if req.Snapshot != "" {
+		return f.createFrom(ctx, who, req)
+	}
 	spec, err := f.rights.permit(who, req.Spec)
 	if err != nil {
 		return nil, err

@@ -8,9 +8,14 @@
 //
 // An engine that was opened with a state directory makes sandboxes with the driver that
 // is named or the best that holds what is needed, under ids of its own. An id stays
-// through pauses and restarts, whichever instance serves it. What is a tenant's does not
+// through pauses, restarts and roll backs, whichever instance serves it. What is a tenant's does not
 // exist for another. Pause is durable: a checkpoint in the state directory, then nothing
 // that runs. When the time of a sandbox is over, it is ended or paused.
+//
+// A Snapshot is a sandbox as it was at one moment, on disk until it is deleted, of which
+// any number of sandboxes are made. A Mark is the same in memory: a fork that is frozen,
+// of which a sandbox has a few. A sandbox that is rolled back to one of them keeps its id;
+// its new instance lives before the old one ends.
 //
 // State is files (package state). The record of a running sandbox is renamed into place
 // and not synced, for a loss of power ends it anyway; that of a paused one, and the answer

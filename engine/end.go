@@ -82,6 +82,7 @@ func (f *fleet) end(b *box, exit sandbox.Exit) error {
 		f.tell(b.stamp(happened))
 	}
 	b.grant.Give()
+	f.endMarks(b)
 	f.forget(f.index.end(b))
 	return b.clean("")
 }

@@ -165,6 +165,20 @@ func missing(changes []Event, last map[string]Event, oldest time.Time) (list []E
 	return list
 }
 
+// snapshots are those that events tell the making of, and when the oldest event was.
+func (h *history) snapshots() (told map[string]bool, oldest time.Time) {
+	told = map[string]bool{}
+	for i, event := range h.list {
+		if i == 0 {
+			oldest = event.Time
+		}
+		if event.Kind == EventSnapshotted {
+			told[event.Detail["snapshot"]] = true
+		}
+	}
+	return told, oldest
+}
+
 // told is the last event of each sandbox, and when the oldest that is known was.
 func (h *history) told() (last map[string]Event, oldest time.Time) {
 	last = map[string]Event{}

@@ -26,12 +26,15 @@ type fleet struct {
 	drivers *Drivers
 	dir     *state.Dir
 	records *state.Kind[record]
-	used    *state.Kind[usedDriver]
-	history *history
-	answers *answers
-	index   *index
-	sweeper *sweeper
-	rights  *rights
+	// snapshots are those that shelf has.
+	snapshots *state.Kind[snapshotRecord]
+	shelf     *shelf
+	used      *state.Kind[usedDriver]
+	history   *history
+	answers   *answers
+	index     *index
+	sweeper   *sweeper
+	rights    *rights
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -54,7 +57,7 @@ var errNoState = &sandbox.Error{Class: sandbox.Conflict, Op: "engine", Reason: "
 // uses the directory.
 func Open(opts Options) (*Engine, error) {
 	e := New(opts)
-	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), sweeper: newSweeper(), rights: newRights(opts.Access), noted: map[string]bool{}}
+	f := &fleet{engine: e, drivers: NewDrivers(opts.Drivers), index: newIndex(), shelf: newShelf(), sweeper: newSweeper(), rights: newRights(opts.Access), noted: map[string]bool{}}
 	err := f.open(opts)
 	if err == nil {
 		err = f.recover()
@@ -74,6 +77,9 @@ func (f *fleet) open(opts Options) (err error) {
 		return err
 	}
 	if f.records, err = state.NewKind[record](f.dir, "sandboxes", recordFormat, nil); err != nil {
+		return err
+	}
+	if f.snapshots, err = state.NewKind[snapshotRecord](f.dir, "snapshots", snapshotFormat, nil); err != nil {
 		return err
 	}
 	if f.used, err = state.NewKind[usedDriver](f.dir, "drivers", 1, nil); err != nil {
@@ -99,6 +105,9 @@ func (o Options) openState(log *slog.Logger) (*state.Dir, error) {
 // recover takes over what the last engine left.
 func (f *fleet) recover() error {
 	if err := f.reap(context.Background()); err != nil {
+		return err
+	}
+	if err := f.recoverSnapshots(); err != nil {
 		return err
 	}
 	all, err := f.records.All()

@@ -56,21 +56,24 @@ func (h *house) tryLife(e *engine.Engine, key string, last map[string]answer) er
 	if err != nil {
 		return err
 	}
-	last[s.ID] = answer{"create", key, s}
+	last[s.ID] = answer{Verb: "create", Key: key, Sandbox: s}
+	if _, err = e.Snapshot(ctx, alice, s.ID, snapshotOf(key)); err != nil {
+		return err
+	}
 	if _, err = e.Pause(ctx, alice, s.ID, ""); err != nil {
 		return err
 	}
-	last[s.ID] = answer{"pause", key, s}
+	last[s.ID] = answer{Verb: "pause", Key: key, Sandbox: s}
 	if key[len(key)-1] == '0' {
 		return nil
 	}
 	if _, err = e.Resume(ctx, alice, s.ID, ""); err != nil {
 		return err
 	}
-	last[s.ID] = answer{"resume", key, s}
+	last[s.ID] = answer{Verb: "resume", Key: key, Sandbox: s}
 	if err = e.Destroy(ctx, alice, s.ID); err != nil {
 		return err
 	}
-	last[s.ID] = answer{"destroy", key, s}
+	last[s.ID] = answer{Verb: "destroy", Key: key, Sandbox: s}
 	return nil
 }

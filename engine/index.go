@@ -37,16 +37,21 @@ func (x *index) number() uint64 {
 	return x.last
 }
 
-func byNumber(b *box, number uint64) int { return cmp.Compare(b.number, number) }
+// numbered is what has a place in the order of creation.
+type numbered interface{ place() uint64 }
+
+func (b *box) place() uint64 { return b.number }
+
+func byNumber[N numbered](of N, number uint64) int { return cmp.Compare(of.place(), number) }
 
 // insert keeps a list in order; nearly always it appends.
-func insert(list []*box, b *box) []*box {
-	at, _ := slices.BinarySearchFunc(list, b.number, byNumber)
-	return slices.Insert(list, at, b)
+func insert[N numbered](list []N, one N) []N {
+	at, _ := slices.BinarySearchFunc(list, one.place(), byNumber)
+	return slices.Insert(list, at, one)
 }
 
-func cut(list []*box, b *box) []*box {
-	if at, found := slices.BinarySearchFunc(list, b.number, byNumber); found {
+func cut[N numbered](list []N, one N) []N {
+	if at, found := slices.BinarySearchFunc(list, one.place(), byNumber); found {
 		return slices.Delete(list, at, at+1)
 	}
 	return list
@@ -163,13 +168,18 @@ func (q Query) before() (uint64, error) {
 
 // wants says whether all that is set holds.
 func (q Query) wants(s Sandbox) bool {
-	for key, value := range q.Metadata {
-		if got, there := s.Metadata[key]; !there || got != value {
+	return holds(q.Metadata, s.Metadata) && (len(q.States) == 0 || slices.Contains(q.States, s.State)) &&
+		(q.Driver == "" || q.Driver == s.Driver) && (q.Template == "" || q.Template == s.Template)
+}
+
+// holds says whether metadata has all that is wanted of it.
+func holds(want, metadata map[string]string) bool {
+	for key, value := range want {
+		if got, there := metadata[key]; !there || got != value {
 			return false
 		}
 	}
-	return (len(q.States) == 0 || slices.Contains(q.States, s.State)) &&
-		(q.Driver == "" || q.Driver == s.Driver) && (q.Template == "" || q.Template == s.Template)
+	return true
 }
 
 // sees says whether what is a tenant's is the caller's to see.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ const (
 type answer struct {
 	Verb, Key string
 	Sandbox   engine.Sandbox
+	Snapshot  engine.Snapshot // of the verb snapshot
 }
 
 func victim(dir string) int {
@@ -96,6 +98,14 @@ func (h *house) once(e *engine.Engine, step int64, out *sync.Mutex) int {
 	return 0
 }
 
+func tell(out *sync.Mutex, a answer) error {
+	line, err := json.Marshal(a)
+	out.Lock()
+	defer out.Unlock()
+	fmt.Println(string(line))
+	return err
+}
+
 // live makes a sandbox and does to it what can be done.
 func (h *house) live(e *engine.Engine, key string, out *sync.Mutex) error {
 	ctx := context.Background()
@@ -103,14 +113,17 @@ func (h *house) live(e *engine.Engine, key string, out *sync.Mutex) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", verb, err)
 		}
-		line, err := json.Marshal(answer{verb, key, s})
-		out.Lock()
-		defer out.Unlock()
-		fmt.Println(string(line))
-		return err
+		return tell(out, answer{Verb: verb, Key: key, Sandbox: s})
 	}
 	s, err := e.Create(ctx, alice, engine.CreateRequest{Key: key})
 	if err := say("create", s, err); err != nil {
+		return err
+	}
+	kept, err := e.Snapshot(ctx, alice, s.ID, snapshotOf(key))
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	if err := tell(out, answer{Verb: "snapshot", Key: key, Sandbox: s, Snapshot: kept}); err != nil {
 		return err
 	}
 	p, err := e.Pause(ctx, alice, s.ID, "")
@@ -127,6 +140,11 @@ func (h *house) live(e *engine.Engine, key string, out *sync.Mutex) error {
 	err = e.Destroy(ctx, alice, s.ID)
 	s.State = engine.Ended
 	return say("destroy", s, err)
+}
+
+// snapshotOf is the snapshot of a life.
+func snapshotOf(key string) engine.SnapshotRequest {
+	return engine.SnapshotRequest{Key: "snapshot-" + key, Fidelity: sandbox.Filesystem}
 }
 
 // TestKilledAtAnyMoment: whenever the program is killed, the next one knows all that was
@@ -164,17 +182,76 @@ func TestKilledAtEveryWrite(t *testing.T) {
 // compare holds what the next engine knows against what was answered to all before.
 func (h *house) compare(last map[string]answer, answers []answer) {
 	h.t.Helper()
+	var kept []answer
 	for _, a := range answers {
+		if a.Verb == "snapshot" {
+			kept = append(kept, a)
+		}
 		last[a.Sandbox.ID] = a
 	}
 	e := h.open()
 	defer h.close(e)
+	h.checkSnapshots(e, kept)
 	for id, a := range last {
 		h.check(e, id, a)
 	}
 	eventsOnce(h.t, e)
 	// Of those that have ended, only the last are remembered.
 	maps.DeleteFunc(last, func(_ string, a answer) bool { return a.Verb != "pause" || !strings.HasSuffix(a.Key, "0") })
+}
+
+// checkSnapshots wants what was answered of snapshots to hold, and nothing to be there
+// that cannot be used. Then it deletes them all.
+func (h *house) checkSnapshots(e *engine.Engine, answers []answer) {
+	h.t.Helper()
+	for _, a := range answers {
+		if got, err := e.GetSnapshot(h.t.Context(), alice, a.Snapshot.ID); err != nil || got.Sandbox != a.Sandbox.ID || got.Size != a.Snapshot.Size {
+			h.t.Errorf("%+v was answered, and now %+v, %v", a.Snapshot, got, err)
+		}
+		again, err := e.Snapshot(h.t.Context(), alice, a.Sandbox.ID, snapshotOf(a.Key))
+		if err != nil || again.ID != a.Snapshot.ID {
+			h.t.Errorf("the key of %s gives %s, %v", a.Snapshot.ID, again.ID, err)
+		}
+	}
+	page, err := e.Snapshots(h.t.Context(), alice, engine.SnapshotQuery{})
+	if err != nil {
+		h.t.Error(err)
+	}
+	told := snapshotsTold(h.t, e)
+	for i, s := range page.Snapshots {
+		if told[s.ID] != 1 {
+			h.t.Errorf("of the snapshot %s was told %d times", s.ID, told[s.ID])
+		}
+		if i == 0 {
+			made := create(h.t, e, alice, engine.CreateRequest{Snapshot: s.ID})
+			if err := e.Destroy(h.t.Context(), alice, made.ID); err != nil {
+				h.t.Error(err)
+			}
+		}
+		if err := e.DeleteSnapshot(h.t.Context(), alice, s.ID); err != nil {
+			h.t.Error(err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(h.dir, "state", "snapshots", "*")); err != nil || len(left) > 0 && page.Next == "" {
+		h.t.Errorf("of all snapshots %v are left, %v", left, err)
+	}
+}
+
+// snapshotsTold counts the events of the making of each snapshot.
+func snapshotsTold(t testing.TB, e *engine.Engine) map[string]int {
+	t.Helper()
+	told := map[string]int{}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for event, err := range e.Events(ctx, root, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Kind == engine.EventSnapshotted {
+			told[event.Detail["snapshot"]]++
+		}
+	}
+	return told
 }
 
 // kill lets a victim live until it was killed, by itself or after a while, and gives what
@@ -222,7 +299,7 @@ func (h *house) check(e *engine.Engine, id string, a answer) {
 		return
 	}
 	switch a.Verb {
-	case "create", "resume":
+	case "create", "snapshot", "resume":
 		if s.State == engine.Running {
 			h.t.Errorf("%s runs, and its engine was killed", id)
 		}
@@ -248,10 +325,12 @@ func eventsOnce(t testing.TB, e *engine.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{
-		"created started paused": true, "created started paused resumed ended": true,
-		"created started ended": true, "created started paused ended": true,
+	known := map[string]bool{}
+	for _, life := range []string{"", " paused", " paused resumed ended", " ended", " paused ended"} {
+		known["created started"+life], known["created started snapshotted"+life] = true, true
 	}
+	delete(known, "created started") // for what ran has ended
+	delete(known, "created started snapshotted")
 	lives := map[string]string{}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

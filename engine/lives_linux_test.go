@@ -116,15 +116,35 @@ func TestEndsByThemselves(t *testing.T) {
 	}
 }
 
-// TestCannotBeKept: what Close cannot keep has ended, and the next engine says why.
+// TestCannotBeKept: of what Close cannot keep whole, files are kept, and what it has no time
+// for has ended; the next engine says why.
 func TestCannotBeKept(t *testing.T) {
 	h := newHouse(t, sandbox.Checkpoint)
 	e := h.open()
 	id := create(t, e, alice, engine.CreateRequest{Keep: true}).ID
-	sh(t, e, alice, id, "(while :; do sleep 1; done) </dev/null >/dev/null 2>&1 &") // which a checkpoint of cells refuses
+	startUnkeepable(t, e, id)
 	h.close(e)
+	e = h.open()
+	inState(t, e, id, engine.Running)
+	sh(t, e, alice, id, "[ -e /tmp/talks ] && ! grep -q python3 /proc/[0-9]*/comm")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	said := 0
+	for event := range e.Events(ctx, alice, 0) {
+		if event.Detail["fidelity"] == string(sandbox.Filesystem) && strings.Contains(event.Detail["reason"], "TCP") {
+			said++
+		}
+	}
+	if said != 2 {
+		t.Errorf("why was said %d times, and not when it was paused and resumed", said)
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.Close(over); err != nil {
+		t.Error(err)
+	}
 	s := get(t, h.open(), alice, id)
-	if s.State != engine.Ended || s.Exit.Cause != sandbox.Stopped || !strings.Contains(s.Exit.Detail, "outlived") {
+	if s.State != engine.Ended || s.Exit.Cause != sandbox.Stopped || !strings.Contains(s.Exit.Detail, "canceled") {
 		t.Errorf("%+v", s)
 	}
 }

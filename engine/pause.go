@@ -106,12 +106,7 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	fidelity, reason := cmp.Or(how.fidelity, sandbox.Checkpoint), ""
-	thaw, err := checkpoint(ctx, instance, keeper, dir, fidelity)
-	if err != nil && how.filesDo && fidelity != sandbox.Filesystem && ctx.Err() == nil {
-		fidelity, reason = sandbox.Filesystem, clip(err.Error(), maxDetail)
-		thaw, err = checkpoint(ctx, instance, keeper, dir, fidelity)
-	}
+	fidelity, reason, thaw, err := how.checkpoint(ctx, instance, keeper, dir)
 	if err != nil {
 		return err
 	}
@@ -119,6 +114,7 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 		return errors.Join(err, thaw())
 	}
 	b.unserved()
+	f.endMarks(b)
 	if err := f.rights.resize(b); err != nil {
 		f.engine.log.Error("engine: what a paused sandbox needs no more could not be given back to its tenant", "sandbox", b.id, "err", err)
 	}
@@ -136,6 +132,19 @@ func (b *box) keeper(instance sandbox.Instance) (sandbox.Snapshotter, error) {
 		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: b.copy().Driver + " keeps nothing of a sandbox"}
 	}
 	return keeper, nil
+}
+
+// checkpoint writes what is to be kept of an instance to dir, or less where that does;
+// reason says then why.
+func (how keeping) checkpoint(ctx context.Context, instance sandbox.Instance, keeper sandbox.Snapshotter, dir string) (keep sandbox.Fidelity, reason string, thaw func() error, err error) {
+	keep = cmp.Or(how.fidelity, sandbox.Checkpoint)
+	thaw, err = checkpoint(ctx, instance, keeper, dir, keep)
+	if err == nil || !how.filesDo || keep == sandbox.Filesystem || ctx.Err() != nil {
+		return keep, "", thaw, err
+	}
+	reason = clip(err.Error(), maxDetail)
+	thaw, err = checkpoint(ctx, instance, keeper, dir, sandbox.Filesystem)
+	return sandbox.Filesystem, reason, thaw, err
 }
 
 // checkpoint writes the state of an instance to dir, where it can such that nothing runs
@@ -193,7 +202,7 @@ func (f *fleet) resume(ctx context.Context, who Caller, b *box, give sandbox.Fid
 func (f *fleet) goLive(ctx context.Context, b *box, give sandbox.Fidelity) error {
 	r := b.copy()
 	give = cmp.Or(give, r.Fidelity)
-	driver, instance, err := f.restore(ctx, r, b.keptDir(), give)
+	driver, instance, err := f.restore(ctx, r, r.nextInstance(), b.keptDir(), give)
 	if err != nil {
 		return err
 	}
@@ -220,8 +229,8 @@ func resumed(give sandbox.Fidelity, reason string) (func(*record), Event) {
 	}, Event{Kind: EventResumed, Detail: detail}
 }
 
-// restore makes the next instance of a sandbox from what was kept in dir.
-func (f *fleet) restore(ctx context.Context, r record, dir string, give sandbox.Fidelity) (sandbox.Driver, sandbox.Instance, error) {
+// restore makes an instance of a sandbox from what was kept in dir.
+func (f *fleet) restore(ctx context.Context, r record, id, dir string, give sandbox.Fidelity) (sandbox.Driver, sandbox.Instance, error) {
 	driver, err := f.drivers.Named(r.Driver)
 	if err != nil {
 		return nil, nil, err
@@ -233,12 +242,20 @@ func (f *fleet) restore(ctx context.Context, r record, dir string, give sandbox.
 	if err := f.uses(driver); err != nil {
 		return nil, nil, err
 	}
-	spec := r.childSpec(fmt.Sprintf("%s-%d", r.ID, r.Instances))
+	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), dir, give, r.laterSpec(id))
+	return driver, instance, err
+}
+
+// nextInstance is the id of the next instance that serves the sandbox.
+func (r record) nextInstance() string { return fmt.Sprintf("%s-%d", r.ID, r.Instances) }
+
+// laterSpec is childSpec of an instance that has what is left of the sandbox's lifetime.
+func (r record) laterSpec(id string) sandbox.Spec {
+	spec := r.childSpec(id)
 	if life := r.Spec.Timeouts.Lifetime; life > 0 {
 		spec.Timeouts.Lifetime = max(time.Millisecond, time.Until(r.Created.Add(life)))
 	}
-	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), dir, give, spec)
-	return driver, instance, err
+	return spec
 }
 
 // childSpec is what of a Spec counts for an instance that is restored or forked.

@@ -2,8 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -134,22 +132,10 @@ func TestCheckpointsAreRemoved(t *testing.T) {
 	e := h.open()
 	id := create(t, e, alice, engine.CreateRequest{}).ID
 	startCount(t, e, id)
-	stored := func() (bytes int64) {
-		list, err := filepath.Glob(filepath.Join(h.dir, "run", "disks", "snapshots", "blobs", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range list {
-			if info, err := os.Stat(name); err == nil { // else it was just removed
-				bytes += info.Size()
-			}
-		}
-		return bytes
-	}
 	if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
 		t.Fatal(err)
 	}
-	paused := stored()
+	paused := h.stored()
 	if paused < 64<<10 {
 		t.Fatalf("the memory of a process is %d bytes, or elsewhere", paused)
 	}
@@ -157,8 +143,8 @@ func TestCheckpointsAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The files that it had written are a layer of the new instance.
-	if !eventually(func() bool { return stored() < paused/10 }) {
-		t.Errorf("%d bytes are left of %d", stored(), paused)
+	if !eventually(func() bool { return h.stored() < paused/10 }) {
+		t.Errorf("%d bytes are left of %d", h.stored(), paused)
 	}
 	goesOn(t, e, id, "3")
 }

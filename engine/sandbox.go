@@ -37,6 +37,9 @@ type CreateRequest struct {
 	// Template or Snapshot is what it starts from, instead of Spec's image.
 	Template string `json:"template,omitempty"`
 	Snapshot string `json:"snapshot,omitempty"`
+	// Fidelity is what of the snapshot it is given: all, if it is empty, or the files
+	// alone.
+	Fidelity sandbox.Fidelity `json:"fidelity,omitempty"`
 	// Metadata is the caller's own, to be found again by.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Timeout is its time to live from now, after which comes Then. Zero is no end.
@@ -124,6 +127,7 @@ const (
 	EventResumed      EventKind = "resumed"
 	EventForked       EventKind = "forked"
 	EventSnapshotted  EventKind = "snapshotted"
+	EventRolledBack   EventKind = "rolled_back"
 	EventEnded        EventKind = "ended"
 	EventLimitReached EventKind = "limit_reached"
 	EventPoolLow      EventKind = "pool_low"

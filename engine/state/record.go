@@ -62,9 +62,25 @@ func NewKind[R any](d *Dir, name string, format int, steps map[int]Migration) (*
 
 func (k *Kind[R]) path() string { return filepath.Join(k.dir.path, k.name) }
 
-// Home is the directory of a record, for what else belongs to it. It exists from the
-// first Save or Note on, and is removed with the record.
+// Home is the directory of a record, for what else belongs to it. It exists from Begin
+// or the first Save or Note on, and is removed with the record.
 func (k *Kind[R]) Home(id string) string { return filepath.Join(k.path(), id) }
+
+// Begin makes the Home of a record that is not yet, for what has to be on disk before it
+// is. Without a record, All removes it.
+func (k *Kind[R]) Begin(id string) (home string, err error) {
+	if !sandbox.IsName(id, maxID) {
+		return "", sandbox.Invalidf("id", "%.80q cannot name a record", id)
+	}
+	home = k.Home(id)
+	if err = k.dir.disk.mkdir(home); err == nil {
+		err = k.dir.disk.sync(k.path())
+	}
+	if err != nil {
+		return "", fmt.Errorf("state: begin %s %s: %w", k.name, id, diskError(err))
+	}
+	return home, nil
+}
 
 // Save replaces a record, or makes the first, and has it on disk.
 func (k *Kind[R]) Save(id string, record R) error { return k.put(id, record, true) }

@@ -74,6 +74,40 @@ func TestRecords(t *testing.T) {
 
 // TestDamage: whatever a record has become, it is set aside with the reason, and the
 // others are there.
+// TestBegun: a place that was begun is a record's from its first Save on, and is removed if
+// that never came.
+func TestBegun(t *testing.T) {
+	d := openTest(t, t.TempDir(), osDisk{})
+	defer d.Close()
+	k := things(t, d)
+	for _, id := range []string{"whole", "half"} {
+		home, err := k.Begin(id)
+		if err == nil {
+			err = os.Mkdir(filepath.Join(home, "more"), 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Begin(id); err == nil {
+			t.Errorf("%s was begun twice", id)
+		}
+	}
+	if err := k.Save("whole", thing{"whole", 1}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := k.All(); err != nil || len(all) != 1 || all["whole"].Count != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	for id, want := range map[string]bool{"whole": true, "half": false} {
+		if _, err := os.Stat(filepath.Join(k.Home(id), "more")); (err == nil) != want {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if _, err := k.Begin("../x"); sandbox.ClassOf(err) != sandbox.Invalid {
+		t.Errorf("a bad id: %v", err)
+	}
+}
+
 func TestDamage(t *testing.T) {
 	whole, err := encode(1, thing{"x", 7})
 	if err != nil {
