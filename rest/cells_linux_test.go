@@ -45,6 +45,8 @@ func run(m *testing.M) int {
 // cellEngine is as little of an engine as a door needs: real cells that are somebody's,
 // and what happened to them. Pausing freezes.
 type cellEngine struct {
+	*engine.Engine // which has no sandboxes, and refuses the rest
+
 	mu     sync.Mutex
 	minted int
 	boxes  []*box
@@ -61,7 +63,7 @@ type box struct {
 var _ rest.Engine = (*cellEngine)(nil)
 
 func newCellEngine(t testing.TB) *cellEngine {
-	e := &cellEngine{byKey: map[string]string{}, grown: make(chan struct{})}
+	e := &cellEngine{Engine: engine.New(engine.Options{}), byKey: map[string]string{}, grown: make(chan struct{})}
 	t.Cleanup(func() {
 		for _, b := range e.boxes {
 			if err := b.instance.Destroy(context.Background()); err != nil {

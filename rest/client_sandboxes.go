@@ -15,10 +15,7 @@ const sandboxesPath = "/v1/sandboxes"
 // at is the path of something of a sandbox. An id that nothing can have becomes another
 // such one, which leads nowhere else.
 func at(id string, of ...string) string {
-	if !sandbox.IsName(id, maxID) {
-		id = "-"
-	}
-	return path.Join(append([]string{sandboxesPath, id}, of...)...)
+	return path.Join(append([]string{sandboxesPath, named(id)}, of...)...)
 }
 
 // Create makes a sandbox. With a Key, the same call gives the same answer.

@@ -29,6 +29,14 @@ type Engine interface {
 	Pause(ctx context.Context, who engine.Caller, id string, keep sandbox.Fidelity) (engine.Sandbox, error)
 	Resume(ctx context.Context, who engine.Caller, id string, give sandbox.Fidelity) (engine.Sandbox, error)
 	Fork(ctx context.Context, who engine.Caller, id string, req engine.ForkRequest) ([]engine.Sandbox, error)
+	Snapshot(ctx context.Context, who engine.Caller, id string, req engine.SnapshotRequest) (engine.Snapshot, error)
+	GetSnapshot(ctx context.Context, who engine.Caller, id string) (engine.Snapshot, error)
+	Snapshots(ctx context.Context, who engine.Caller, q engine.SnapshotQuery) (engine.SnapshotPage, error)
+	DeleteSnapshot(ctx context.Context, who engine.Caller, id string) error
+	Rollback(ctx context.Context, who engine.Caller, id string, req engine.RollbackRequest) (engine.Sandbox, error)
+	Mark(ctx context.Context, who engine.Caller, id, name string) (engine.Mark, error)
+	Marks(ctx context.Context, who engine.Caller, id string) ([]engine.Mark, error)
+	DeleteMark(ctx context.Context, who engine.Caller, id, name string) error
 	// Events gives the history after a number, and then what happens until the
 	// context ends; for one that has ended already, the history alone.
 	Events(ctx context.Context, who engine.Caller, after uint64) iter.Seq2[engine.Event, error]
@@ -88,7 +96,7 @@ type Call struct {
 	Who  engine.Caller
 	From string
 	// Operation is the name of the route, as "sandbox.create", and Sandbox the id in
-	// its path or in its answer.
+	// its path or in its answer, which of a snapshot's routes is that of the snapshot.
 	Operation string
 	Sandbox   string
 	// Status is that of the answer, and Err why it is a refusal, or was cut short.

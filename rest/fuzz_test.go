@@ -19,7 +19,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, into := range []any{new(engine.CreateRequest), new(engine.ForkRequest), new(Change), new(ExecRequest)} {
+		for _, into := range []any{new(engine.CreateRequest), new(engine.ForkRequest), new(engine.SnapshotRequest), new(engine.RollbackRequest), new(MarkRequest), new(PauseRequest), new(Change), new(ExecRequest)} {
 			if err := decode(text, into); err != nil {
 				if f := failureOf(err, false); f.Class != "invalid" || f.Field == "" {
 					t.Fatalf("%q: %+v", text, f)
@@ -52,6 +52,25 @@ func FuzzQuery(f *testing.F) {
 			return
 		}
 		if again, err := parseQuery(formatQuery(q)); err != nil || !reflect.DeepEqual(again, q) {
+			t.Fatalf("%q is %+v, then %+v, %v", raw, q, again, err)
+		}
+	})
+}
+
+// FuzzSnapshotQuery: the same for snapshots.
+func FuzzSnapshotQuery(f *testing.F) {
+	for _, seed := range []string{"", "sandbox=a&name=b&limit=5", "metadata=a%3Db=c&after=x&tenant=t", "limit=0", "state=running", "name=a&name=b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := parseSnapshotQuery(raw)
+		if err != nil {
+			if f := failureOf(err, false); f.Class != "invalid" {
+				t.Fatalf("%q: %+v", raw, f)
+			}
+			return
+		}
+		if again, err := parseSnapshotQuery(formatSnapshotQuery(q)); err != nil || !reflect.DeepEqual(again, q) {
 			t.Fatalf("%q is %+v, then %+v, %v", raw, q, again, err)
 		}
 	})

@@ -19,29 +19,36 @@ const (
 // parseQuery reads the filters of a list. Errors: Invalid, with the parameter.
 func parseQuery(raw string) (engine.Query, error) {
 	var q engine.Query
+	err := eachFilter(raw, func(name, value string, first bool) error { return addFilter(&q, name, value, first) })
+	slices.Sort(q.States)
+	return q, err
+}
+
+// eachFilter gives every parameter of a query, and says of those with the same name which
+// is the first. Errors: Invalid, with the parameter; those of add.
+func eachFilter(raw string, add func(name, value string, first bool) error) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, sandbox.Invalidf("query", "%.200s", err)
+		return sandbox.Invalidf("query", "%.200s", err)
 	}
 	for name, list := range values {
 		if len(list) > maxFilters {
-			return q, sandbox.Invalidf(name, "%d are more than %d", len(list), maxFilters)
+			return sandbox.Invalidf(name, "%d are more than %d", len(list), maxFilters)
 		}
 		for i, value := range list {
-			if err := addFilter(&q, name, value, i == 0); err != nil {
-				return q, err
+			if len(value) > maxFilter || strings.ContainsRune(value, 0) {
+				return sandbox.Invalidf(name, "it holds a zero byte or is over %d bytes", maxFilter)
+			}
+			if err := add(name, value, i == 0); err != nil {
+				return err
 			}
 		}
 	}
-	slices.Sort(q.States)
-	return q, nil
+	return nil
 }
 
 // addFilter adds one. Those of which there is one are given once.
 func addFilter(q *engine.Query, name, value string, first bool) error {
-	if len(value) > maxFilter || strings.ContainsRune(value, 0) {
-		return sandbox.Invalidf(name, "it holds a zero byte or is over %d bytes", maxFilter)
-	}
 	if single, ok := map[string]*string{"tenant": &q.Tenant, "driver": &q.Driver, "template": &q.Template, "after": &q.After}[name]; ok {
 		*single = value
 		return once(name, first)
@@ -50,16 +57,20 @@ func addFilter(q *engine.Query, name, value string, first bool) error {
 	case "state":
 		return addState(q, value)
 	case "metadata":
-		return addMetadata(q, value)
+		return addMetadata(&q.Metadata, value)
 	case "limit":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > maxPage {
-			return sandbox.Invalidf(name, "%.40q is no number from 1 to %d", value, maxPage)
-		}
-		q.Limit = n
-		return once(name, first)
+		return setLimit(&q.Limit, value, first)
 	}
 	return sandbox.Invalidf(name, "there is no such filter")
+}
+
+func setLimit(limit *int, value string, first bool) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxPage {
+		return sandbox.Invalidf("limit", "%.40q is no number from 1 to %d", value, maxPage)
+	}
+	*limit = n
+	return once("limit", first)
 }
 
 func once(name string, first bool) error {
@@ -80,18 +91,18 @@ func addState(q *engine.Query, value string) error {
 }
 
 // addMetadata reads key=value.
-func addMetadata(q *engine.Query, text string) error {
+func addMetadata(metadata *map[string]string, text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
 		return sandbox.Invalidf("metadata", "%.80q is not of the form key=value", text)
 	}
-	if other, given := q.Metadata[key]; given && other != value {
+	if other, given := (*metadata)[key]; given && other != value {
 		return sandbox.Invalidf("metadata", "%.80q is given two values", key)
 	}
-	if q.Metadata == nil {
-		q.Metadata = map[string]string{}
+	if *metadata == nil {
+		*metadata = map[string]string{}
 	}
-	q.Metadata[key] = value
+	(*metadata)[key] = value
 	return nil
 }
 

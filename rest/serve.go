@@ -105,7 +105,7 @@ func (s *Server) admit(r *request) (err error) {
 	}
 	if id := r.PathValue("id"); id != "" && !sandbox.IsName(id, maxID) {
 		r.sandbox = ""
-		return &sandbox.Error{Class: sandbox.NotFound, Reason: "there is no such sandbox"}
+		return &sandbox.Error{Class: sandbox.NotFound, Reason: "nothing has such an id"}
 	}
 	return nil
 }
