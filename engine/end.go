@@ -83,6 +83,7 @@ func (f *fleet) end(b *box, exit sandbox.Exit) error {
 	}
 	b.grant.Give()
 	f.endMarks(b)
+	f.noteEnd(b.copy())
 	f.forget(f.index.end(b))
 	return b.clean("")
 }

@@ -121,6 +121,7 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	if err := instance.Destroy(context.WithoutCancel(ctx)); err != nil {
 		f.engine.log.Error("engine: the instance of a paused sandbox could not be ended", "sandbox", b.id, "err", err)
 	}
+	f.noteEnd(b.copy())
 	return nil
 }
 

@@ -147,6 +147,12 @@ func TestCheckpointsAreRemoved(t *testing.T) {
 		t.Errorf("%d bytes are left of %d", h.stored(), paused)
 	}
 	goesOn(t, e, id, "3")
+	if err := e.Destroy(t.Context(), alice, id); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool { return h.stored() == 0 && len(h.layers()) == 0 }) {
+		t.Errorf("it has ended, and %d bytes and the layers %v are left", h.stored(), h.layers())
+	}
 }
 
 // TestPauseKeepsWhatIsAskedFor: who asks for memory is not given files, and who asks for

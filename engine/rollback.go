@@ -97,6 +97,7 @@ func (f *fleet) replace(ctx context.Context, b *box, driver sandbox.Driver, inst
 			f.engine.log.Error("engine: the instance of a sandbox that was rolled back could not be ended", "sandbox", b.id, "err", err)
 		}
 	}
+	f.noteEnd(b.copy())
 	if err := b.clean(""); err != nil {
 		f.engine.log.Error("engine: the checkpoint of a sandbox that was rolled back could not be removed", "sandbox", b.id, "err", err)
 	}

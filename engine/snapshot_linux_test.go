@@ -78,6 +78,16 @@ func (h *house) stored() (bytes int64) {
 	return bytes
 }
 
+// layers are those that the store of the house's cells has unpacked.
+func (h *house) layers() []string {
+	h.t.Helper()
+	list, err := filepath.Glob(filepath.Join(h.dir, "run", "disks", "snapshots", "layers", "*", "*"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return list
+}
+
 // TestSnapshotGoesOn: what a process remembers goes on in sandboxes of their own, twice and
 // in another engine, while the source goes on too.
 func TestSnapshotGoesOn(t *testing.T) {

@@ -33,6 +33,14 @@ func (s *sweeper) note(driver string) {
 	}
 }
 
+// noteEnd says that an instance has ended which may have been made of a checkpoint, and of
+// which its driver may hold contents.
+func (f *fleet) noteEnd(r record) {
+	if r.Instances > 1 || r.Snapshot != "" || r.Parent != "" {
+		f.sweeper.note(r.Driver)
+	}
+}
+
 // take gives the drivers that were noted.
 func (s *sweeper) take() map[string]bool {
 	s.mu.Lock()

@@ -94,10 +94,7 @@ func keyOf(tree confine.Tree) string {
 
 // acquire gives a prepared image; release must follow.
 func (b *bases) acquire(root image.Root) (*base, error) {
-	tree := confine.Tree{Layers: append([]string{b.bare}, root.Layers...)}
-	for _, bind := range root.Binds {
-		tree.Binds = append(tree.Binds, confine.Bind(bind))
-	}
+	tree := b.treeOf(root)
 	layers, err := lookAt(root.Layers)
 	if err != nil {
 		return nil, err
@@ -128,6 +125,14 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 	return entry, nil
 }
 
+func (b *bases) treeOf(root image.Root) confine.Tree {
+	tree := confine.Tree{Layers: append([]string{b.bare}, root.Layers...)}
+	for _, bind := range root.Binds {
+		tree.Binds = append(tree.Binds, confine.Bind(bind))
+	}
+	return tree
+}
+
 // lookAt finds out which directories stand at the paths of layers.
 func lookAt(layers []string) ([]fs.FileInfo, error) {
 	list := make([]fs.FileInfo, len(layers))
@@ -142,6 +147,15 @@ func lookAt(layers []string) ([]fs.FileInfo, error) {
 		list[i] = info
 	}
 	return list, nil
+}
+
+// forget lets go of what is kept ready of a root that nobody will use again.
+func (b *bases) forget(root image.Root) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if entry := b.ready[keyOf(b.treeOf(root))]; entry != nil {
+		b.drop(entry)
+	}
 }
 
 // drop has an image be prepared anew for the next cell.

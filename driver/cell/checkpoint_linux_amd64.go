@@ -245,13 +245,13 @@ func (i *instance) catchUp(processes *checkpoint.Image) error {
 	return i.cell.Advance(behind)
 }
 
-// layer opens the files of the snapshot that the cell was made of.
-func (i *instance) layer() (*inroot.Root, error) {
+// openLayer opens the files of the snapshot that the cell was made of.
+func (i *instance) openLayer() (*inroot.Root, error) {
 	return inroot.Open(i.root.Layers[len(i.root.Layers)-1])
 }
 
 func (i *instance) fillSharedMemory(ctx context.Context) error {
-	layer, err := i.layer()
+	layer, err := i.openLayer()
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (i *instance) fillSharedMemory(ctx context.Context) error {
 
 // copyUp makes files of the snapshot the cell's own that processes share as memory.
 func (i *instance) copyUp(tree *zygote.Tree) error {
-	layer, err := i.layer()
+	layer, err := i.openLayer()
 	if err != nil {
 		return err
 	}

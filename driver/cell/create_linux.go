@@ -100,7 +100,12 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
-	i := &instance{engine: e, spec: spec, root: root}
+	i := &instance{engine: e, spec: spec, root: root, layer: e.snapshots.layerOf(root)}
+	defer func() {
+		if err != nil {
+			e.letLayer(i.layer, root)
+		}
+	}()
 	i.Begin(Name, cmp.Or(spec.ID, newID()), i.kill)
 	if i.service, err = guest.New(backend{i}, e.serviceOptions(spec, root)); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)

@@ -124,6 +124,9 @@ func (i *instance) makeChild(ctx context.Context, spec sandbox.Spec) (*instance,
 	if err := child.cell.Advance(i.cell.Clock()); err != nil {
 		return nil, errors.Join(err, child.Destroy(ctx))
 	}
+	if i.layer != nil && child.layer == nil { // the source has let go of it
+		return nil, errors.Join(&sandbox.Error{Class: sandbox.NotFound, Reason: "the source has ended meanwhile"}, child.Destroy(ctx))
+	}
 	child.parent = i.ID()
 	child.service.Inherit(i.service)
 	return child, nil

@@ -11,6 +11,7 @@ import (
 	"aether/driver/lifetime"
 	"aether/guest"
 	"aether/image"
+	"aether/image/snapshot"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
 	"aether/sandbox"
@@ -21,7 +22,8 @@ type instance struct {
 	lifetime.Lifetime
 	engine  *engine
 	spec    sandbox.Spec
-	root    image.Root // that it was made of
+	root    image.Root      // that it was made of
+	layer   *snapshot.Layer // on top of root, if the cell was restored
 	cell    *confine.Cell
 	group   *cgroup.Group // nil where there are no cgroups
 	disk    string        // directory of its writes, if they are on disk
@@ -122,7 +124,9 @@ func (i *instance) ended() {
 		defer i.engine.living.Delete(i)
 		err := errors.Join(err, i.service.Close())
 		// What is kept for forks is open on the disk.
-		return errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
+		err = errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
+		i.engine.letLayer(i.layer, i.root)
+		return err
 	}, i.engine.log)
 }
 

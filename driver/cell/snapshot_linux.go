@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 
+	"aether/image"
 	"aether/image/snapshot"
 	"aether/internal/host/inroot"
 	"aether/sandbox"
@@ -37,6 +38,28 @@ func (s *snapshots) open() (*snapshot.Store, error) {
 	var err error
 	s.store, err = snapshot.Open(s.dir)
 	return s.store, err
+}
+
+// layerOf is the layer that a root has on top, if it is a snapshot's. letLayer must follow.
+func (s *snapshots) layerOf(root image.Root) *snapshot.Layer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store == nil {
+		return nil // and none can have been made
+	}
+	return s.store.LayerOf(root.Layers)
+}
+
+// letLayer lets go of a layer, if it is one, and with the last use of it of what is kept
+// ready for more cells of it.
+func (e *engine) letLayer(layer *snapshot.Layer, root image.Root) {
+	last, err := layer.Release()
+	if last {
+		e.bases.forget(root)
+	}
+	if err != nil { // it is removed when this program has ended
+		e.log.Warn("cell: a layer that is not used any more could not be let go of", "err", err)
+	}
 }
 
 func (s *snapshots) close() error {
@@ -76,12 +99,14 @@ func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fideli
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
+	layer := store.LayerOf(i.root.Layers)
+	defer i.engine.letLayer(layer, i.root)
 	draft, err := i.take(ctx, store, keep)
 	if err != nil {
 		return fmt.Errorf("cell: snapshot: %w", err)
 	}
 	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command}
-	if err := draft.Commit(ctx, dir, store.LayerOf(i.root.Layers), rec); err != nil {
+	if err := draft.Commit(ctx, dir, layer, rec); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
 	return nil
@@ -237,6 +262,7 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, g
 		return nil, err
 	}
 	root.Layers = append(root.Layers, layer.Path)
+	defer e.letLayer(layer, root) // the cell has it too
 	i, err := e.create(ctx, spec, root)
 	if err != nil || give == sandbox.Filesystem {
 		return i, err

@@ -389,6 +389,50 @@ func TestSnapshotsOutliveTheirProgramButNotTheirRemoval(t *testing.T) {
 	}
 }
 
+// TestLayersAreLetGo: while the driver lives, the layer of a snapshot that is gone stays as
+// long as a cell has it, a fork's child included, and no longer.
+func TestLayersAreLetGo(t *testing.T) {
+	driver, runDir := newDriver(t)
+	source := create(t, driver, sandbox.Spec{})
+	sh(t, source, "echo kept > /tmp/file")
+	dir := snapshotOf(t, source)
+	living := []sandbox.Instance{restore(t, driver, dir, sandbox.Spec{}), restore(t, driver, dir, sandbox.Spec{})}
+	if forker, ok := living[1].(sandbox.Forker); ok {
+		children, err := forker.Fork(t.Context(), make([]sandbox.Spec, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		living = append(living, children...)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	reap := func() {
+		t.Helper()
+		if _, err := driver.Reap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, instance := range living {
+		reap()
+		if got := sh(t, instance, "cat /tmp/file"); got != "kept" {
+			t.Errorf("its file says %q", got)
+		}
+		destroy(t, instance)
+	}
+	reap()
+	for _, of := range []string{"layers", "blobs"} {
+		if left := filesBelow(t, filepath.Join(runDir, "disks/snapshots", of)); len(left) > 0 {
+			t.Errorf("when all cells have ended there are %v", left)
+		}
+	}
+	again := restore(t, driver, snapshotOf(t, source), sandbox.Spec{})
+	reap()
+	if got := sh(t, again, "cat /tmp/file"); got != "kept" {
+		t.Errorf("of the same files once more came %q", got)
+	}
+}
+
 func TestSnapshotAndRestoreLeakNothing(t *testing.T) {
 	driver, runDir := newDriver(t)
 	source := create(t, driver, sandbox.Spec{})

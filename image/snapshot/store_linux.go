@@ -28,10 +28,10 @@ type Store struct {
 	dir  string
 	boot string
 
-	mu     sync.Mutex
-	layers map[string]*Layer // in use by this program
-	own    string            // its name, once it uses any
-	lock   *storedir.Lock
+	mu    sync.Mutex
+	users map[string]int // of layers in this program, by manifest
+	own   string         // its name, once it uses any
+	lock  *storedir.Lock
 	// checked are the digests of files that this program has checked.
 	checked map[identity]string
 }
@@ -60,7 +60,7 @@ func Open(dir string) (*Store, error) {
 			return nil, err
 		}
 	}
-	s := &Store{dir: dir, boot: boot, layers: map[string]*Layer{}, checked: map[identity]string{}}
+	s := &Store{dir: dir, boot: boot, users: map[string]int{}, checked: map[identity]string{}}
 	_, err = s.reapWork()
 	return s, err
 }
@@ -75,7 +75,7 @@ func bootID() (string, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.layers)
+	clear(s.users)
 	if s.own == "" {
 		return nil
 	}
