@@ -86,6 +86,7 @@ type process struct {
 	sub    *cgroup.Group // its own, if its whole tree may have to be killed
 	mark   proctree.Mark // instead, where there are no cgroups
 	killed int64         // out-of-memory kills in the cell when it started
+	orphan bool          // the guest service does not know of it
 }
 
 // account puts the command into the cell's group, or one of its own in there.

@@ -152,6 +152,7 @@ f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT); os.symlink("/../../../../../..
 		"user of the host":     func(doc map[string]any) { process(doc)["place"].(map[string]any)["uid"] = 1 << 20 },
 		"group of the host":    func(doc map[string]any) { process(doc)["place"].(map[string]any)["groups"] = []int{1 << 20} },
 		"its own parent":       func(doc map[string]any) { process(doc)["parent"] = 0 },
+		"orphan of a command":  func(doc map[string]any) { process(doc)["orphan"] = true },
 		"init":                 func(doc map[string]any) { process(doc)["state"].(map[string]any)["nspid"] = 1 },
 		"real-time thread": func(doc map[string]any) {
 			process(doc)["state"].(map[string]any)["threads"].([]any)[0].(map[string]any)["policy"] = 1

@@ -140,8 +140,10 @@ func (c *processImage) read(i *instance, all []checkpoint.Running) error {
 	root := inroot.New(dir)
 	defer root.Close()
 	for p := range i.live.Range {
-		if err := c.readCommand(i.service, p.(*process).inside); err != nil {
-			return err
+		if p := p.(*process); !p.orphan {
+			if err := c.readCommand(i.service, p.inside); err != nil {
+				return err
+			}
 		}
 	}
 	for _, r := range all {
@@ -228,7 +230,9 @@ func (i *instance) restoreRunning(ctx context.Context, dir string, rec snapshot.
 	if err != nil {
 		return err
 	}
-	err = errors.Join(ctx.Err(), i.copyUp(tree))
+	if err = errors.Join(ctx.Err(), kept.checkStarted(tree.Checkpoint.Processes)); err == nil {
+		err = i.copyUp(tree)
+	}
 	if err == nil {
 		err = i.restoreError(i.restore(kept, tree))
 	}
@@ -322,6 +326,28 @@ func parseCheckpoint(r io.Reader) (*processImage, error) {
 		}
 	}
 	return c, nil
+}
+
+// checkStarted wants every command to have a process, and every process that was started
+// from outside to be a command's.
+func (c *processImage) checkStarted(list []*checkpoint.Process) error {
+	commands := map[int]bool{}
+	for _, one := range c.Commands {
+		commands[one.Pid] = true
+	}
+	for _, p := range list {
+		if p.Parent != nil || p.Orphan {
+			continue
+		}
+		if !commands[p.NSPid()] {
+			return damaged("nobody has started process %d", p.NSPid())
+		}
+		delete(commands, p.NSPid())
+	}
+	for pid := range commands {
+		return damaged("command %d has no process", pid)
+	}
+	return nil
 }
 
 func (c command) check() error {

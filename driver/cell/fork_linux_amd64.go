@@ -299,6 +299,13 @@ func (i *instance) checkpointRunning(ctx context.Context, all []checkpoint.Runni
 	return tree, nil
 }
 
+// reapOrphan waits for a process that no command of the cell has started.
+func (child *instance) reapOrphan(p *process) {
+	if _, err := p.Wait(); err != nil {
+		child.engine.log.Warn("cell: a process could not be waited for", "sandbox", child.ID(), "err", err)
+	}
+}
+
 // restore has the child's processes go on as those of the checkpoint.
 func (child *instance) restore(from origin, tree *zygote.Tree) error {
 	streams, err := from.streams()
@@ -310,8 +317,12 @@ func (child *instance) restore(from origin, tree *zygote.Tree) error {
 		return err
 	}
 	for n, fork := range restored.Forks {
-		p := &process{Process: fork.Process, cell: child, inside: fork.NSPid} // in a group that has killed nobody yet
+		p := &process{Process: fork.Process, cell: child, inside: fork.NSPid, orphan: fork.Orphan} // in a group that has killed nobody yet
 		child.live.Store(p, nil)
+		if p.orphan {
+			go child.reapOrphan(p)
+			continue
+		}
 		if err := from.adopt(child, p, restored.Outside); err != nil {
 			return errors.Join(err, restored.Discard(n))
 		}

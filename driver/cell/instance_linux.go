@@ -34,7 +34,7 @@ type instance struct {
 	parent string // what it was forked from, if it was
 
 	commands atomic.Uint64 // names the groups of commands
-	live     sync.Map      // of *process: commands that have not been waited for
+	live     sync.Map      // of *process: those from outside that have not been waited for
 	forks
 }
 

@@ -11,17 +11,21 @@ import (
 	"aether/sandbox"
 )
 
-// roots are the processes that were started from outside, in their order.
-func (i *instance) roots() (pids []int) {
+// roots are the processes whose parents are not in the cell, in their order.
+func (i *instance) roots() (all []checkpoint.Running) {
 	var list []*process
 	for p := range i.live.Range {
 		list = append(list, p.(*process))
 	}
 	slices.SortFunc(list, func(a, b *process) int { return a.inside - b.inside })
 	for _, p := range list {
-		pids = append(pids, p.Process.Pid())
+		parent := checkpoint.Outside
+		if p.orphan {
+			parent = checkpoint.Orphaned
+		}
+		all = append(all, checkpoint.Running{PID: p.Process.Pid(), Parent: parent})
 	}
-	return pids
+	return all
 }
 
 // runningStill are the processes that a checkpoint was taken of, if they are the
@@ -31,25 +35,24 @@ func (i *instance) runningStill(last *zygote.Tree) ([]checkpoint.Running, bool) 
 		return nil, false
 	}
 	all := last.Processes()
-	same := slices.EqualFunc(all, i.roots(), func(r checkpoint.Running, pid int) bool { return r == checkpoint.Running{PID: pid, Parent: -1} })
-	return all, same
+	return all, slices.Equal(all, i.roots())
 }
 
 // running are all processes of the cell: every command with those that it has
-// started.
+// started, and those that have outlived the one that started them.
 func (i *instance) running() (all []checkpoint.Running, err error) {
-	for _, pid := range i.roots() {
-		if all, err = family(all, pid, -1); err != nil {
-			return nil, err
-		}
-	}
+	roots := i.roots()
 	orphans, err := checkpoint.Children(i.cell.Pid())
 	if err != nil {
 		return nil, err
 	}
-	if len(orphans) > 0 {
-		return nil, &sandbox.Error{Class: sandbox.Conflict, Remedy: "end them, or start them as commands",
-			Reason: fmt.Sprintf("%d processes of the cell have outlived the one that started them (one is %d on the host)", len(orphans), orphans[0])}
+	for _, pid := range orphans {
+		roots = append(roots, checkpoint.Running{PID: pid, Parent: checkpoint.Orphaned})
+	}
+	for _, root := range roots {
+		if all, err = family(all, root.PID, root.Parent); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }

@@ -23,6 +23,9 @@ type Process struct {
 	// Children are those that it has started there.
 	Parent   *Process
 	Children []*Process
+	// Orphan: the one that started it had ended, and PID 1 of the cell was its parent.
+	// Where it is restored, it is a process from outside, and a session of its own.
+	Orphan bool
 	// HostPID is the number that it had on the host, by which Place tells process
 	// groups and sessions apart.
 	HostPID int
@@ -84,8 +87,15 @@ func (c *Checkpoint) Close() error {
 }
 
 // Running is a process of a cell, by its number here. Parent is the place of its
-// parent in the list that it is in, or -1 for one that was started from outside.
+// parent in the list that it is in, or Outside or Orphaned.
 type Running struct{ PID, Parent int }
+
+const (
+	// Outside is the parent of a process that was started from outside of the cell.
+	Outside = -1
+	// Orphaned is that of one whose parent has ended.
+	Orphaned = -2
+)
 
 // ErrOthers is the failure to stop processes of a cell that are not all.
 var ErrOthers = errors.New("checkpoint: the cell has other processes")
@@ -174,7 +184,7 @@ func (s *Stopped) Read(ids confine.Identity, last *Checkpoint, writes *confine.W
 
 func (s *Stopped) readInto(c *Checkpoint, ids confine.Identity, last *Checkpoint, writes *confine.WriteSource, told func(place int)) error {
 	for i, t := range s.tracees {
-		p := &Process{HostPID: t.PID}
+		p := &Process{HostPID: t.PID, Orphan: s.list[i].Parent == Orphaned}
 		if parent := s.list[i].Parent; parent >= 0 {
 			p.Parent = c.Processes[parent]
 			p.Parent.Children = append(p.Parent.Children, p)

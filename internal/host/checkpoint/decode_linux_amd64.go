@@ -154,8 +154,8 @@ type decoder struct {
 // process adds a process to the checkpoint.
 func (d *decoder) process(c *Checkpoint, doc *processImage) (err error) {
 	place := len(c.Processes)
-	p := &Process{HostPID: doc.Was}
-	if doc.Parent < -1 || doc.Parent >= place {
+	p := &Process{HostPID: doc.Was, Orphan: doc.Orphan}
+	if doc.Parent < Outside || doc.Parent >= place || doc.Orphan && doc.Parent != Outside {
 		return damaged("process %d with the parent %d", place, doc.Parent)
 	}
 	if doc.Parent >= 0 {

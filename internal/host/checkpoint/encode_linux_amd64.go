@@ -73,7 +73,7 @@ func (im *Image) add(p *Process, parent int, stamps map[string]Stamp) error {
 	if err := im.stamp(p.State, stamps); err != nil {
 		return err
 	}
-	out := processImage{Parent: parent, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode()}
+	out := processImage{Parent: parent, Orphan: p.Orphan, Was: p.HostPID, State: p.State.encode(), Place: p.Place.encode()}
 	for _, d := range p.Descriptors {
 		out.Descriptors = append(out.Descriptors, descriptorImage{d, text(d.Target), im.contentIndex(d.Content)})
 	}

@@ -13,7 +13,8 @@ type Image struct {
 
 type processImage struct {
 	// Parent is the place of its parent among the processes, or -1.
-	Parent int `json:"parent"`
+	Parent int  `json:"parent"`
+	Orphan bool `json:"orphan,omitempty"`
 	// Last is the number that it had on the host, by which places tell groups and
 	// sessions apart.
 	Was         int               `json:"was"`

@@ -19,6 +19,8 @@ type Fork struct {
 	*spawn.Process
 	// NSPid is its number in its cell.
 	NSPid int
+	// Orphan: nobody had started it from outside, in the cell that it comes from.
+	Orphan bool
 
 	zygote     *Zygote
 	generation int
@@ -42,7 +44,7 @@ func (z *Zygote) fork(j confine.Joining, spec *checkpoint.RestoreSpec, sent func
 		// Descriptors that were not received would be taken for the next one's.
 		return nil, fmt.Errorf("zygote: fork: %w", z.fail(err))
 	}
-	return &Fork{Process: p, NSPid: spec.Process.NSPid(), zygote: z, generation: z.memory.generation}, nil
+	return &Fork{Process: p, NSPid: spec.Process.NSPid(), Orphan: spec.Process.Orphan, zygote: z, generation: z.memory.generation}, nil
 }
 
 func (z *Zygote) restore(j confine.Joining, spec *checkpoint.RestoreSpec, sent func()) (p *spawn.Process, err error) {
