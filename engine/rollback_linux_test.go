@@ -1,10 +1,13 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +103,58 @@ func TestRollbackThatFails(t *testing.T) {
 	}
 	_, err = e.Rollback(t.Context(), alice, id, engine.RollbackRequest{Snapshot: s.ID})
 	wantClass(t, err, sandbox.NotFound)
+}
+
+// TestEverythingAtOnce has many take snapshots of two sandboxes, make others of them, roll
+// back, mark and delete: each call succeeds, or is refused because another was first.
+func TestEverythingAtOnce(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	e := h.open()
+	ids := []string{create(t, e, alice, engine.CreateRequest{}).ID, create(t, e, alice, engine.CreateRequest{}).ID}
+	var all sync.WaitGroup
+	for worker := range 6 {
+		all.Go(func() {
+			for n := range 5 {
+				if err := takeTurn(t.Context(), e, ids[worker%2], fmt.Sprintf("%d-%d", worker, n)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		sh(t, e, alice, id, "true")
+		if err := e.Destroy(t.Context(), alice, id); err != nil {
+			t.Error(err)
+		}
+	}
+	if used, _, err := e.Used(t.Context(), alice, "alice"); err != nil || used != (access.Use{}) {
+		t.Errorf("when everything has ended, the tenant has %+v, %v", used, err)
+	}
+	if !eventually(func() bool { return h.stored() == 0 && len(h.layers()) == 0 }) {
+		t.Errorf("%d bytes and the layers %v are left", h.stored(), h.layers())
+	}
+}
+
+// takeTurn does everything once, and has no mark if others have as many as may be.
+func takeTurn(ctx context.Context, e *engine.Engine, id, name string) error {
+	s, err := e.Snapshot(ctx, alice, id, engine.SnapshotRequest{Fidelity: sandbox.Filesystem})
+	if err != nil {
+		return err
+	}
+	made, err := e.Create(ctx, alice, engine.CreateRequest{Snapshot: s.ID})
+	if err != nil {
+		return err
+	}
+	_, rolled := e.Rollback(ctx, alice, id, engine.RollbackRequest{Snapshot: s.ID})
+	_, marked := e.Mark(ctx, alice, id, name)
+	if sandbox.ClassOf(marked) != sandbox.Exhausted {
+		_, back := e.Rollback(ctx, alice, id, engine.RollbackRequest{Mark: name})
+		marked = errors.Join(marked, back, e.DeleteMark(ctx, alice, id, name))
+	} else {
+		marked = nil
+	}
+	return errors.Join(rolled, marked, e.DeleteSnapshot(ctx, alice, s.ID), e.Destroy(ctx, alice, made.ID))
 }
 
 // TestMarksAreBounded: so many of a sandbox, which take of the tenant's memory, are listed
