@@ -220,8 +220,8 @@ f = os.open("/tmp/file", os.O_RDWR | os.O_CREAT); os.symlink("/../../../../../..
 		"other processor": func(doc map[string]any) {
 			doc["processes"].(map[string]any)["machine"].(map[string]any)["processor"] = []string{"quantum"}
 		},
-		"host that was up for longer": func(doc map[string]any) {
-			doc["processes"].(map[string]any)["machine"].(map[string]any)["clock"] = int64(1) << 60
+		"host that was up for longer than clocks go": func(doc map[string]any) {
+			doc["processes"].(map[string]any)["machine"].(map[string]any)["clock"] = int64(3) << 61
 		},
 		"other library": func(doc map[string]any) {
 			doc["processes"].(map[string]any)["files"].([]any)[0].(map[string]any)["modified"] = 1

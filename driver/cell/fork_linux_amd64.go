@@ -128,6 +128,7 @@ func (i *instance) makeChild(ctx context.Context, spec sandbox.Spec) (*instance,
 		return nil, errors.Join(&sandbox.Error{Class: sandbox.NotFound, Reason: "the source has ended meanwhile"}, child.Destroy(ctx))
 	}
 	child.parent = i.ID()
+	child.joinFamily(i)
 	child.service.Inherit(i.service)
 	return child, nil
 }

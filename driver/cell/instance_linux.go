@@ -31,7 +31,8 @@ type instance struct {
 
 	diskBound int64 // what it may write there, or 0 if nothing bounds it
 
-	parent string // what it was forked from, if it was
+	parent string                 // what it was forked from, if it was
+	kin    atomic.Pointer[kin] // nil for one that has no relatives
 
 	commands atomic.Uint64 // names the groups of commands
 	live     sync.Map      // of *process: those from outside that have not been waited for
@@ -126,6 +127,7 @@ func (i *instance) ended() {
 		// What is kept for forks is open on the disk.
 		err = errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
 		i.engine.letLayer(i.layer, i.root)
+		i.leaveFamily()
 		return err
 	}, i.engine.log)
 }

@@ -105,11 +105,27 @@ func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fideli
 	if err != nil {
 		return fmt.Errorf("cell: snapshot: %w", err)
 	}
+	draft.Over(i.relatives().common())
 	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command}
 	if err := draft.Commit(ctx, dir, layer, rec); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
+	if keep == sandbox.Checkpoint {
+		i.learn(ctx, store, dir)
+	}
 	return nil
+}
+
+// learn has the snapshot in dir be what later ones of relatives are kept over. They are
+// only larger if it cannot be.
+func (i *instance) learn(ctx context.Context, store *snapshot.Store, dir string) {
+	rec, err := snapshot.Read(dir)
+	if err == nil {
+		err = i.relatives().learn(ctx, store, rec)
+	}
+	if err != nil {
+		i.engine.log.Warn("cell: the next snapshots will be kept whole", "sandbox", i.ID(), "err", err)
+	}
 }
 
 // take copies everything that a snapshot is to keep.
@@ -270,5 +286,6 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, g
 	if err := i.restoreRunning(ctx, dir, rec); err != nil {
 		return nil, errors.Join(err, i.Destroy(ctx))
 	}
+	i.learn(ctx, store, dir)
 	return i, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -43,13 +42,27 @@ func (d *Draft) attachedDigests() map[string]string {
 // placeAttached puts what is attached beside the contents of files.
 func (d *Draft) placeAttached(ctx context.Context, dir string, rec Record) error {
 	for _, digest := range rec.Attached {
+		if err := d.placeOne(ctx, dir, digest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placeOne puts a content, or what it is composed of, into a directory.
+func (d *Draft) placeOne(ctx context.Context, dir, digest string) error {
+	list := []string{digest}
+	if c, ok := d.composed[digest]; ok {
+		list = c.blobs()
+	}
+	for _, digest := range list {
 		to := filepath.Join(dir, digest)
 		if there, err := exists(to); there {
 			continue
 		} else if err != nil {
 			return err
 		}
-		if err := place(ctx, to, d.store.blob(digest)); err != nil {
+		if err := place(ctx, to, d.store.blob(digest), d.store.heldPath(digest)); err != nil {
 			return err
 		}
 	}
@@ -65,17 +78,10 @@ func (s *Store) OpenAttached(ctx context.Context, dir string, rec Record, name s
 	if !ok {
 		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "snapshot: open", Field: "snapshot", Reason: fmt.Sprintf("it has no %.80q attached", name)}
 	}
-	file, err := openPlain(filepath.Join(dir, blobsName, digest))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, broken(err, "the content %s is missing", digest)
+	if c, ok := rec.Composed[digest]; ok {
+		return s.assemble(ctx, dir, c)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.check(ctx, file, digest); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return s.openBlob(ctx, dir, digest)
 }
 
 // identity tells a file from others, and from itself after a change.

@@ -36,10 +36,13 @@ func (d *Draft) commit(ctx context.Context, dir string, from *Layer, rec Record)
 	if err := d.nameBlobs(ctx); err != nil {
 		return err
 	}
+	if err := d.compose(ctx); err != nil {
+		return err
+	}
 	if err := d.join(from); err != nil {
 		return err
 	}
-	rec.Format, rec.Entries, rec.Created, rec.Attached = recordFormat, len(d.list), time.Now().UTC(), d.attachedDigests()
+	rec.Format, rec.Entries, rec.Created, rec.Attached, rec.Composed = recordFormat, len(d.list), time.Now().UTC(), d.attachedDigests(), d.composed
 	var err error
 	if rec.Manifest, err = d.writeManifest(); err != nil {
 		return err
@@ -209,6 +212,9 @@ func (d *Draft) lacking() (map[string]int, error) {
 	lacking := map[string]int{}
 	for i, c := range d.contents {
 		if _, ok := lacking[c.digest]; ok {
+			continue
+		}
+		if c.composed {
 			continue
 		}
 		there, err := exists(d.store.blob(c.digest))

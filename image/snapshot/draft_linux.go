@@ -36,12 +36,17 @@ type Draft struct {
 	contents []content
 	held     int64
 	attached map[string]int // their numbers among the contents
+	basis    *Basis
+	composed map[string]composition // by digest
+	parts    int                    // of all of them
 }
 
 // content is what a file holds: in memory, or in the workplace by its number.
 type content struct {
 	data   []byte
 	digest string // once it is known
+	// composed: it is kept as parts of others.
+	composed bool
 }
 
 // Take copies the upper directory of a sandbox in which nothing runs. ids turns

@@ -40,6 +40,9 @@ type Record struct {
 	// Attached are the digests of contents that are no files of the sandbox, by
 	// their names.
 	Attached map[string]string `json:"attached,omitempty"`
+	// Composed are those of them, by their digests, that are not kept as they are but as
+	// parts of contents.
+	Composed map[string]composition `json:"composed,omitempty"`
 }
 
 // Read gives the record of the snapshot in dir. Errors: NotFound if there is none,
@@ -68,6 +71,9 @@ func parseRecord(data []byte) (rec Record, err error) {
 		return Record{}, broken(nil, "%s is not of format %d, or damaged", recordName, recordFormat)
 	}
 	if err := checkAttached(rec.Attached); err != nil {
+		return Record{}, err
+	}
+	if err := checkComposed(rec.Composed); err != nil {
 		return Record{}, err
 	}
 	spec := sandbox.Spec{Image: rec.Image, Command: rec.Command}

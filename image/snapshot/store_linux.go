@@ -17,8 +17,8 @@ import (
 //
 //	blobs/HEX        contents and manifests, by SHA-256
 //	layers/BOOT/HEX  an unpacked snapshot, by its manifest: its blobs, and the tree
-//	programs/NAME    the layers that a living program uses, by its
-//	                 lock programs/NAME.lock
+//	programs/NAME    the layers that a living program uses, and contents that it
+//	                 keeps (blob-HEX), by its lock programs/NAME.lock
 //	work/NAME        what is being written, by the holder of the
 //	                 lock locks/NAME
 //
@@ -30,6 +30,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	users map[string]int // of layers in this program, by manifest
+	held  map[string]int // contents that it keeps, and for how many
 	own   string         // its name, once it uses any
 	lock  *storedir.Lock
 	// checked are the digests of files that this program has checked.
@@ -60,7 +61,7 @@ func Open(dir string) (*Store, error) {
 			return nil, err
 		}
 	}
-	s := &Store{dir: dir, boot: boot, users: map[string]int{}, checked: map[identity]string{}}
+	s := &Store{dir: dir, boot: boot, users: map[string]int{}, held: map[string]int{}, checked: map[identity]string{}}
 	_, err = s.reapWork()
 	return s, err
 }
@@ -76,6 +77,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.users)
+	clear(s.held)
 	if s.own == "" {
 		return nil
 	}
