@@ -7,6 +7,7 @@ import (
 
 	"aether/engine"
 	"aether/rest"
+	"aether/sandbox"
 )
 
 func pauseCommand() *cobra.Command {
@@ -14,11 +15,26 @@ func pauseCommand() *cobra.Command {
 		Use:   "pause ID...",
 		Short: "Keep sandboxes as checkpoints, with nothing running",
 		Long: `Keep sandboxes as checkpoints on disk: their files and, where the driver can, the memory of their
-processes. Nothing of them runs until they are resumed.`,
-		Example: "  aether pause 7k2m9x0r4c8v1b5n3q6w",
+processes. Nothing of them runs until they are resumed. Where memory cannot be kept that is refused,
+with the reason; --files keeps the files alone, and processes end.`,
+		Example: "  aether pause 7k2m9x0r4c8v1b5n3q6w\n  aether pause --files 7k2m9x0r4c8v1b5n3q6w",
 		Args:    someIDs, ValidArgsFunction: completeIDs(manyIDs, engine.Running),
 	}
-	return changing(cmd, (*rest.Client).Pause)
+	fidelity := filesFlag(cmd, "keep the files alone; processes end")
+	return changing(cmd, func(c *rest.Client, ctx context.Context, id string) (engine.Sandbox, error) {
+		return c.Pause(ctx, id, fidelity())
+	})
+}
+
+// filesFlag gives a command its --files; what it says is empty without it.
+func filesFlag(cmd *cobra.Command, usage string) func() sandbox.Fidelity {
+	files := cmd.Flags().Bool("files", false, usage)
+	return func() sandbox.Fidelity {
+		if *files {
+			return sandbox.Filesystem
+		}
+		return ""
+	}
 }
 
 // changing has a command change each sandbox, and print what became of all with --json.
