@@ -40,11 +40,18 @@ func withDaemon(cmd *cobra.Command, do func(context.Context, *rest.Client) error
 // advised says where to look for what does not exist.
 func advised(err error) error {
 	var e *sandbox.Error
-	if !errors.As(err, &e) || e.Class != sandbox.NotFound || e.Remedy != "" || !strings.Contains(e.Reason, "sandbox") {
+	if !errors.As(err, &e) || e.Class != sandbox.NotFound || e.Remedy != "" {
 		return err
 	}
 	told := *e
-	told.Remedy = "see aether list --all"
+	switch {
+	case strings.Contains(e.Reason, "no snapshot"):
+		told.Remedy = "see aether snapshot list"
+	case strings.Contains(e.Reason, "sandbox"):
+		told.Remedy = "see aether list --all"
+	default:
+		return err
+	}
 	return &told
 }
 
