@@ -31,7 +31,7 @@ type instance struct {
 
 	diskBound int64 // what it may write there, or 0 if nothing bounds it
 
-	parent string                 // what it was forked from, if it was
+	parent string              // what it was forked from, if it was
 	kin    atomic.Pointer[kin] // nil for one that has no relatives
 
 	commands atomic.Uint64 // names the groups of commands
