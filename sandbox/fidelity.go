@@ -68,9 +68,11 @@ type Restorer interface {
 	RestoreFidelity() Fidelity
 	// Restore makes a sandbox from dir, which stays usable for further restores: of
 	// its files or, for Checkpoint, such that its processes go on. Only the identity,
-	// limits, network policy, lifetime and metadata of the Spec apply; its image must
-	// be empty. Errors: Conflict for memory that was not kept; Unsupported for a
-	// fidelity that the driver cannot give.
+	// limits, network policy, mounts, lifetime and metadata of the Spec apply; its
+	// image must be empty. What was mounted is not in a snapshot: whoever restores
+	// memory gives every mount of the source again, at the same target. Errors:
+	// Conflict for memory that was not kept; Unsupported for a fidelity that the
+	// driver cannot give.
 	Restore(ctx context.Context, dir string, give Fidelity, spec Spec) (Instance, error)
 }
 
@@ -78,8 +80,9 @@ type Restorer interface {
 type Forker interface {
 	ForkFidelity() Fidelity
 	// Fork makes one child for each Spec, of which the identity, limits, network
-	// policy, lifetime and metadata apply. Either all children live or none do,
-	// and the source goes on unchanged in both cases.
+	// policy, lifetime and metadata apply. Children have the mounts of the source,
+	// and those that their Spec adds. Either all children live or none do, and the source goes on unchanged in
+	// both cases.
 	Fork(ctx context.Context, children []Spec) ([]Instance, error)
 }
 

@@ -32,6 +32,8 @@ const (
 type processImage struct {
 	Format   int       `json:"format"`
 	Commands []command `json:"commands"`
+	// Mounts are what the cell was shown of the host.
+	Mounts []keptMount `json:"mounts,omitempty"`
 	// Processes are those of the commands, and all that they have started.
 	Processes *checkpoint.Image `json:"processes"`
 
@@ -61,10 +63,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 	if err != nil {
 		return nil, err
 	}
-	if err := i.checkKeepable(all); err != nil {
-		return nil, err
-	}
-	kept := &processImage{Format: checkpointFormat, stamps: map[string]checkpoint.Stamp{}}
+	kept := &processImage{Format: checkpointFormat, Mounts: keptMounts(i.spec.Mounts), stamps: map[string]checkpoint.Stamp{}}
 	tree, err := i.checkpointNow(ctx, all, func() error {
 		if err := kept.read(i, all); err != nil {
 			return err
@@ -99,15 +98,6 @@ func snapshotError(err error) error {
 	plain := *refusal
 	plain.Op = ""
 	return &plain
-}
-
-// checkKeepable refuses what a restored cell could not have.
-func (i *instance) checkKeepable(all []checkpoint.Running) error {
-	if len(all) > 0 && len(i.spec.Mounts) > 0 {
-		return &sandbox.Error{Class: sandbox.Conflict, Op: "snapshot", Field: "mounts", Remedy: "end its commands first, or fork it",
-			Reason: "commands run in the cell, which has files of the host that a restored one would not have"}
-	}
-	return nil
 }
 
 // checkpointNow takes a checkpoint, or the last one if the cell has been paused since.
@@ -218,6 +208,9 @@ func (i *instance) restoreRunning(ctx context.Context, dir string, rec snapshot.
 	open := func(name string) (*os.File, error) { return store.OpenAttached(ctx, dir, rec, name) }
 	kept, err := readCheckpoint(open)
 	if err != nil {
+		return err
+	}
+	if err := i.hasMounts(kept); err != nil {
 		return err
 	}
 	if err := i.catchUp(kept.Processes); err != nil {

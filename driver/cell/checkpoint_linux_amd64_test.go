@@ -167,15 +167,6 @@ func TestCheckpointOfAPausedCell(t *testing.T) {
 	python.hear(t, fmt.Sprintf("4999950007 %d written before", python.pid))
 }
 
-// TestCheckpointRefusesMounts: files of the host are not in a restored cell.
-func TestCheckpointRefusesMounts(t *testing.T) {
-	driver := processKeeper(t, t.TempDir())
-	source := create(t, driver, sandbox.Spec{Mounts: []sandbox.Mount{{Source: t.TempDir(), Target: "/mnt"}}})
-	goOn(t, driver, checkpointOf(t, source), sandbox.Spec{}) // nothing runs
-	converse(t, source, 0, "python3", "-c", adder).hear(t, "primed")
-	wantRefusal(t, source.(sandbox.Snapshotter).Snapshot(t.Context(), t.TempDir(), sandbox.Checkpoint), sandbox.Conflict, "files of the host")
-}
-
 // TestCheckpointIsOfOneInstant keeps a process that writes what it counts to a
 // file: both are kept at the same count.
 func TestCheckpointIsOfOneInstant(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"slices"
 	"syscall"
 	"time"
 
@@ -95,6 +97,7 @@ func (i *instance) childSpec(asked sandbox.Spec) (sandbox.Spec, error) {
 	}
 	child := i.spec
 	child.ID, child.Metadata, child.Timeouts, child.Isolation = asked.ID, asked.Metadata, asked.Timeouts, asked.Isolation
+	child.Mounts = addMounts(i.spec.Mounts, asked.Mounts)
 	if asked.Network.Mode != sandbox.NoNetwork {
 		child.Network = asked.Network
 	}
@@ -113,6 +116,19 @@ func (i *instance) childSpec(asked sandbox.Spec) (sandbox.Spec, error) {
 		child.Limits.CPUs = asked.Limits.CPUs
 	}
 	return child, i.engine.accepts(child)
+}
+
+// addMounts gives a child the mounts of its source, and those others that it is asked to
+// have.
+func addMounts(source, asked []sandbox.Mount) []sandbox.Mount {
+	all := slices.Clone(source)
+	for _, m := range asked {
+		at := func(other sandbox.Mount) bool { return path.Clean(other.Target) == path.Clean(m.Target) }
+		if !slices.ContainsFunc(source, at) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // makeChild makes the cell that a child will live in, with nothing running.

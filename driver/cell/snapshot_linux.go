@@ -235,11 +235,8 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	if err := supported(give); err != nil {
 		return nil, err
 	}
-	switch {
-	case spec.Image != "":
+	if spec.Image != "" {
 		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
-	case len(spec.Mounts) > 0:
-		return nil, sandbox.Invalidf("mounts", "a restored sandbox has none")
 	}
 	rec, err := snapshot.Read(dir)
 	if err != nil {

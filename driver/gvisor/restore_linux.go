@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"aether/driver/command"
 	"aether/driver/guestagent"
@@ -31,11 +32,8 @@ func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity,
 }
 
 func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
-	switch {
-	case spec.Image != "":
+	if spec.Image != "" {
 		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
-	case len(spec.Mounts) > 0:
-		return nil, sandbox.Invalidf("mounts", "a restored sandbox has those of its snapshot")
 	}
 	m, err := readManifest(dir)
 	if err != nil {
@@ -90,7 +88,11 @@ func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
 		return asked, err
 	}
 	spec := asked
-	spec.Image, spec.Mounts, spec.Command, spec.Network = m.Image, m.Mounts, sandbox.CommandDefaults{}, m.Network
+	var err error
+	if spec.Mounts, err = m.mounts(asked.Mounts); err != nil {
+		return spec, err
+	}
+	spec.Image, spec.Command, spec.Network = m.Image, sandbox.CommandDefaults{}, m.Network
 	spec.Limits = m.Limits
 	if asked.Limits.CPUs > 0 {
 		spec.Limits.CPUs = asked.Limits.CPUs
@@ -111,4 +113,17 @@ func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
 			Reason: fmt.Sprintf("it was made on the platform %s, and this driver uses %s", m.Platform, d.opts.Platform)}
 	}
 	return spec, nil
+}
+
+// mounts are those of the snapshot, from where they were or from where they are now: the
+// caller gives none, or each of them again.
+func (m manifest) mounts(given []sandbox.Mount) ([]sandbox.Mount, error) {
+	same := func(a, b sandbox.Mount) bool { return a.Target == b.Target && a.Writable == b.Writable }
+	switch {
+	case len(given) == 0:
+		return m.Mounts, nil
+	case !slices.EqualFunc(m.Mounts, given, same):
+		return nil, sandbox.Invalidf("mounts", "a restored sandbox has those of its snapshot")
+	}
+	return given, nil
 }
