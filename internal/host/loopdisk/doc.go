@@ -5,5 +5,6 @@
 // Nothing here needs to be undone but the file: a device that was attached is
 // detached by the kernel with its last user, and a mount is a descriptor, in no
 // namespace, until somebody attaches it. So a program that is killed leaves the
-// file and nothing else.
+// file and nothing else, unless it has attached a disk that is meant to last (see
+// Attach), which stays where it is until Detach.
 package loopdisk

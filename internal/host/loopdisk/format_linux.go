@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"aether/internal/bounded"
@@ -20,12 +21,13 @@ import (
 // leave next to nothing of a smaller one.
 const Least = 2 << 20
 
-// Options of every disk. It lives no longer than its cell, so there is no journal
-// to recover from, and no inode is written before it is used. One inode for each
+// Options of every disk. No inode is written before it is used. One inode for each
 // 8 KiB is twice what is usual: agents install packages of many small files.
-var format = []string{"-q", "-F", "-b", "4096", "-I", "256", "-i", "8192", "-m", "0",
-	"-O", "none,extent,64bit,flex_bg,filetype,dir_index,dir_nlink,ext_attr,extra_isize,huge_file,large_file,sparse_super,metadata_csum",
-	"-E", "lazy_itable_init=1,nodiscard"}
+var format = []string{"-q", "-F", "-b", "4096", "-I", "256", "-i", "8192", "-m", "0", "-E", "lazy_itable_init=1,nodiscard"}
+
+// features are those of the file system. A disk that lives no longer than its cell has
+// no journal to recover from.
+const features = "none,extent,64bit,flex_bg,filetype,dir_index,dir_nlink,ext_attr,extra_isize,huge_file,large_file,sparse_super,metadata_csum"
 
 // Format makes a file with an ext4 of the size, its own records included, in
 // which stands what is in the directory contents. The file takes room on the
@@ -35,6 +37,11 @@ func Format(ctx context.Context, file string, size int64, contents string) error
 	if size < Least {
 		return tooSmall()
 	}
+	return run(ctx, file, size, "-O", features, "-d", contents)
+}
+
+// run makes the file and has the tool write a file system into it.
+func run(ctx context.Context, file string, size int64, options ...string) error {
 	tool, err := formatter()
 	if err != nil {
 		return err
@@ -43,7 +50,7 @@ func Format(ctx context.Context, file string, size int64, contents string) error
 		return err
 	}
 	stderr := &bounded.Output{What: "what " + tool + " says", Max: maxSaid}
-	cmd := exec.CommandContext(ctx, tool, append(format[:len(format):len(format)], "-d", contents, file, strconv.FormatInt(size>>10, 10)+"k")...)
+	cmd := exec.CommandContext(ctx, tool, slices.Concat(format, options, []string{file, strconv.FormatInt(size>>10, 10) + "k"})...)
 	cmd.Stderr = stderr
 	cmd.Env = []string{"LC_ALL=C", "MKE2FS_CONFIG=" + os.DevNull} // the same disk on every host
 	if err := cmd.Run(); err != nil {

@@ -286,3 +286,49 @@ func TestCancelledFormatLeavesNothing(t *testing.T) {
 		t.Errorf("the file is left: %v", err)
 	}
 }
+
+// TestLastingDisk: what is written to it is there again, and attaching it twice gives
+// one file system, also when nobody but an open file has kept the first.
+func TestLastingDisk(t *testing.T) {
+	if err := Supported(LeastLasting); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	file, at, also := filepath.Join(dir, "disk"), filepath.Join(dir, "at"), filepath.Join(dir, "also")
+	check(t, FormatLasting(t.Context(), file, LeastLasting))
+	check(t, errors.Join(os.Mkdir(at, 0o700), os.Mkdir(also, 0o700)))
+	t.Cleanup(func() { Detach(at); Detach(also) })
+	if err := Attach(file, at); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	} else {
+		check(t, err)
+	}
+	kept, err := os.Create(filepath.Join(at, "kept"))
+	check(t, err)
+	check(t, Attach(file, also))
+	if n := attached(t, file); n != 1 {
+		t.Errorf("it is behind %d devices", n)
+	}
+	check(t, errors.Join(Detach(at), Detach(also), Detach(also)))
+	check(t, Attach(file, at)) // while it is still in use
+	_, err = kept.WriteString("written")
+	check(t, err)
+	if text, err := os.ReadFile(filepath.Join(at, "kept")); err != nil || string(text) != "written" {
+		t.Errorf("read %q, %v", text, err)
+	}
+	check(t, errors.Join(kept.Close(), Detach(at)))
+	wantDetached(t, file)
+	check(t, Attach(file, at))
+	if text, err := os.ReadFile(filepath.Join(at, "kept")); err != nil || string(text) != "written" {
+		t.Errorf("read %q, %v", text, err)
+	}
+	check(t, Detach(at))
+	wantDetached(t, file)
+}
+
+func TestLastingDiskIsNotTiny(t *testing.T) {
+	err := FormatLasting(t.Context(), filepath.Join(t.TempDir(), "disk"), LeastLasting-1)
+	if sandbox.ClassOf(err) != sandbox.Unsupported {
+		t.Errorf("got %v", err)
+	}
+}

@@ -48,7 +48,7 @@ func Mount(file string) (mount *os.File, err error) {
 		return nil, err
 	}
 	defer device.Close() // the mount keeps it
-	fd, err := mountDevice(device.Name())
+	fd, err := mountDevice(device.Name(), "nobarrier", "noinit_itable", "nodiscard")
 	if err != nil {
 		return nil, fmt.Errorf("loopdisk: mount %s: %w", file, err)
 	}
@@ -106,9 +106,10 @@ func refused(err error) error {
 	return fmt.Errorf("loopdisk: %w", err)
 }
 
-// mountDevice mounts an ext4 in no namespace. Nothing of it is meant to outlast
-// a crash of the host, so it never waits for the device to have written.
-func mountDevice(device string) (int, error) {
+// mountDevice mounts an ext4 in no namespace, with these flags. With nobarrier it never
+// waits for the device to have written, and nothing of it is meant to outlast a crash
+// of the host.
+func mountDevice(device string, flags ...string) (int, error) {
 	fs, err := unix.Fsopen("ext4", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		if errors.Is(err, unix.ENODEV) {
@@ -118,7 +119,7 @@ func mountDevice(device string) (int, error) {
 	}
 	defer unix.Close(fs)
 	err = unix.FsconfigSetString(fs, "source", device)
-	for _, flag := range []string{"nobarrier", "noinit_itable", "nodiscard"} {
+	for _, flag := range flags {
 		if err == nil {
 			err = unix.FsconfigSetFlag(fs, flag)
 		}
