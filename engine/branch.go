@@ -62,15 +62,17 @@ func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkReque
 	}
 	records, specs := f.children(source.copy(), req)
 	boxes, err := f.rights.grant(who, source.tenant, source.copy().Spec, len(records), func(grants []*access.Grant) ([]*box, error) {
-		var instances []sandbox.Instance
-		err := soon(ctx, func() (err error) {
-			instances, err = forker.Fork(ctx, specs)
-			return err
+		return f.withVolumes(records, func([]sandbox.Mount) ([]*box, error) { // the source's
+			var instances []sandbox.Instance
+			err := soon(ctx, func() (err error) {
+				instances, err = forker.Fork(ctx, specs)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return f.adopt(ctx, source.driver, records, instances, grants)
 		})
-		if err != nil {
-			return nil, err
-		}
-		return f.adopt(ctx, source.driver, records, instances, grants)
 	})
 	if err != nil {
 		return nil, err
@@ -92,6 +94,7 @@ func (f *fleet) children(source record, req ForkRequest) (records []record, spec
 		r := f.newRecord(newID(), source.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 		r.Driver, r.Why, r.Spec, r.Template, r.Parent = source.Driver, "its source is there", source.Spec, source.Template, source.ID
 		r.Keep, r.AutoResume, r.Asked = req.Keep, req.AutoResume, source.Asked
+		r.Volumes = source.Volumes
 		records, specs = append(records, r), append(specs, r.childSpec(r.ID))
 	}
 	return records, specs

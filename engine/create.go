@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"aether/engine/access"
@@ -63,6 +64,9 @@ func (r CreateRequest) validate(who Caller) error {
 	}
 	if r.Template != "" {
 		return &sandbox.Error{Class: sandbox.NotFound, Op: "engine: create", Field: "template", Reason: fmt.Sprintf("there is no template %.80q", r.Template)}
+	}
+	if err := validVolumes(r.Volumes); err != nil {
+		return err
 	}
 	if err := r.validateSource(); err != nil {
 		return err
@@ -142,16 +146,19 @@ func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box
 	}
 	list.before = f.uses
 	boxes, err := f.rights.grant(who, who.Tenant, spec, 1, func(grants []*access.Grant) ([]*box, error) {
-		asked := spec
-		asked.ID = newID()
-		choice, err := list.Create(f.rights.fetching(ctx, who.Tenant, !who.Operator), asked)
-		if err != nil {
-			return nil, err
-		}
-		r := f.newRecord(asked.ID, who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
-		r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = choice.Driver.Info().Name, choice.Why, spec, req.Keep, req.AutoResume
-		r.Asked = !who.Operator
-		return f.adopt(ctx, choice.Driver, []record{r}, []sandbox.Instance{choice.Instance}, grants)
+		planned := record{Sandbox: Sandbox{ID: newID(), Tenant: who.Tenant, Spec: spec, Volumes: req.Volumes}}
+		return f.withVolumes([]record{planned}, func(mounts []sandbox.Mount) ([]*box, error) {
+			asked := spec
+			asked.ID, asked.Mounts = planned.ID, mounts
+			choice, err := list.Create(f.rights.fetching(ctx, who.Tenant, !who.Operator), asked)
+			if err != nil {
+				return nil, err
+			}
+			r := f.newRecord(asked.ID, who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
+			r.Driver, r.Why, r.Spec, r.Volumes = choice.Driver.Info().Name, choice.Why, spec, slices.Clone(req.Volumes)
+			r.Keep, r.AutoResume, r.Asked = req.Keep, req.AutoResume, !who.Operator
+			return f.adopt(ctx, choice.Driver, []record{r}, []sandbox.Instance{choice.Instance}, grants)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (f *fleet) end(b *box, exit sandbox.Exit) error {
 	f.endMarks(b)
 	f.noteEnd(b.copy())
 	f.forget(f.index.end(b))
-	return b.clean("")
+	return errors.Join(f.leaveVolumes(b.copy()), b.clean(""))
 }
 
 // ended is what becomes of the record of a sandbox that has ended, and the event.
@@ -223,6 +223,9 @@ func (f *fleet) shut(ctx context.Context) error {
 		}
 		if f.rights.audit != nil {
 			errs = append(errs, f.rights.audit.Close())
+		}
+		if f.volumes != nil {
+			errs = append(errs, f.volumes.store.Close())
 		}
 		if f.dir != nil {
 			errs = append(errs, f.dir.Close())

@@ -35,6 +35,7 @@ type fleet struct {
 	index     *index
 	sweeper   *sweeper
 	rights    *rights
+	volumes   *volumes
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -91,8 +92,10 @@ func (f *fleet) open(opts Options) (err error) {
 	if f.answers, err = openAnswers(f.dir); err != nil {
 		return err
 	}
-	f.rights.audit, err = access.OpenAudit(f.dir, access.AuditOptions{Logger: f.engine.log})
-	return err
+	if f.rights.audit, err = access.OpenAudit(f.dir, access.AuditOptions{Logger: f.engine.log}); err != nil {
+		return err
+	}
+	return f.openVolumes(opts.State)
 }
 
 func (o Options) openState(log *slog.Logger) (*state.Dir, error) {
@@ -144,6 +147,7 @@ func (f *fleet) takeOver(b *box, last Event) {
 		}
 		err = errors.Join(err, f.lost(b, "the engine that held it was killed"))
 	case Paused:
+		err = errors.Join(err, f.useVolumes(b.record))
 		if _, gone := os.Stat(b.keptDir()); gone != nil {
 			err = errors.Join(err, f.lost(b, "its checkpoint is gone"))
 		}

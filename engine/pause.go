@@ -121,6 +121,7 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	if err := instance.Destroy(context.WithoutCancel(ctx)); err != nil {
 		f.engine.log.Error("engine: the instance of a paused sandbox could not be ended", "sandbox", b.id, "err", err)
 	}
+	f.letGoOfVolumes(b.copy())
 	f.noteEnd(b.copy())
 	return nil
 }
@@ -205,10 +206,13 @@ func (f *fleet) goLive(ctx context.Context, b *box, give sandbox.Fidelity) error
 	give = cmp.Or(give, r.Fidelity)
 	driver, instance, err := f.restore(ctx, r, r.nextInstance(), b.keptDir(), give)
 	if err != nil {
+		f.letGoOfVolumes(b.copy())
 		return err
 	}
 	if err := b.change(resumed(give, r.Reason)); err != nil {
-		return errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
+		err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
+		f.letGoOfVolumes(b.copy())
+		return err
 	}
 	b.serve(driver, instance)
 	return nil
@@ -230,7 +234,8 @@ func resumed(give sandbox.Fidelity, reason string) (func(*record), Event) {
 	}, Event{Kind: EventResumed, Detail: detail}
 }
 
-// restore makes an instance of a sandbox from what was kept in dir.
+// restore makes an instance of a sandbox from what was kept in dir, with its volumes, which
+// stay mounted also if it fails.
 func (f *fleet) restore(ctx context.Context, r record, id, dir string, give sandbox.Fidelity) (sandbox.Driver, sandbox.Instance, error) {
 	driver, err := f.drivers.Named(r.Driver)
 	if err != nil {
@@ -243,7 +248,11 @@ func (f *fleet) restore(ctx context.Context, r record, id, dir string, give sand
 	if err := f.uses(driver); err != nil {
 		return nil, nil, err
 	}
-	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), dir, give, r.laterSpec(id))
+	spec := r.laterSpec(id)
+	if spec.Mounts, err = f.mountVolumes(r); err != nil {
+		return nil, nil, err
+	}
+	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), dir, give, spec)
 	return driver, instance, err
 }
 

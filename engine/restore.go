@@ -48,11 +48,14 @@ func (f *fleet) createFrom(ctx context.Context, who Caller, req CreateRequest) (
 		r := f.newRecord(newID(), who.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 		r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = s.record.Driver, "its snapshot is of it", spec, req.Keep, req.AutoResume
 		r.Snapshot, r.Template, r.Asked = s.record.ID, s.record.Template, !who.Operator
-		driver, instance, err := f.restore(ctx, r, r.ID, f.stateDir(s), cmp.Or(req.Fidelity, s.record.Fidelity))
-		if err != nil {
-			return nil, err
-		}
-		return f.adopt(ctx, driver, []record{r}, []sandbox.Instance{instance}, grants)
+		r.Volumes = otherVolumes(s.record.Volumes, req.Volumes)
+		return f.withVolumes([]record{r}, func([]sandbox.Mount) ([]*box, error) {
+			driver, instance, err := f.restore(ctx, r, r.ID, f.stateDir(s), cmp.Or(req.Fidelity, s.record.Fidelity))
+			if err != nil {
+				return nil, err
+			}
+			return f.adopt(ctx, driver, []record{r}, []sandbox.Instance{instance}, grants)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -61,7 +61,11 @@ func (f *fleet) rollback(ctx context.Context, who Caller, b *box, req RollbackRe
 		return f.replace(ctx, b, driver, instance, req)
 	}
 	if b.copy().State == Paused {
-		return f.rights.wake(who, b, do)
+		err := f.rights.wake(who, b, do)
+		if err != nil {
+			f.letGoOfVolumes(b.copy())
+		}
+		return err
 	}
 	_, err := f.rights.admit(b.copy().Spec, 1, func() ([]*box, error) { return nil, do() })
 	return err

@@ -40,6 +40,8 @@ type CreateRequest struct {
 	// Fidelity is what of the snapshot it is given: all, if it is empty, or the files
 	// alone.
 	Fidelity sandbox.Fidelity `json:"fidelity,omitempty"`
+	// Volumes are those of its tenant that are shown inside.
+	Volumes []VolumeMount `json:"volumes,omitempty"`
 	// Metadata is the caller's own, to be found again by.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Timeout is its time to live from now, after which comes Then. Zero is no end.
@@ -77,6 +79,7 @@ type Sandbox struct {
 	Driver   string            `json:"driver"`
 	Why      string            `json:"why,omitempty"`
 	Spec     sandbox.Spec      `json:"spec"`
+	Volumes  []VolumeMount     `json:"volumes,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Template, Snapshot and Parent are what it was made of.
 	Template string    `json:"template,omitempty"`
@@ -131,6 +134,10 @@ const (
 	EventEnded        EventKind = "ended"
 	EventLimitReached EventKind = "limit_reached"
 	EventPoolLow      EventKind = "pool_low"
+
+	// Of volumes, which Detail names.
+	EventVolumeCreated EventKind = "volume_created"
+	EventVolumeRemoved EventKind = "volume_removed"
 )
 
 // Event is one change. Numbers grow by one for each, over restarts too.

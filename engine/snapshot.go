@@ -27,6 +27,9 @@ type Snapshot struct {
 	Driver   string       `json:"driver"`
 	Spec     sandbox.Spec `json:"spec"`
 	Template string       `json:"template,omitempty"`
+	// Volumes are those of the sandbox, which are not in the snapshot: what is made of
+	// it has them too.
+	Volumes []VolumeMount `json:"volumes,omitempty"`
 	// Fidelity is what it keeps: files, or memory too.
 	Fidelity sandbox.Fidelity `json:"fidelity"`
 	// Size is that of its files, some of which it may share with other snapshots.
@@ -158,7 +161,7 @@ func (f *fleet) store(ctx context.Context, who Caller, source *box, req Snapshot
 
 func (f *fleet) newSnapshot(source record, req SnapshotRequest) snapshotRecord {
 	return snapshotRecord{Number: f.shelf.number(), Snapshot: Snapshot{ID: newID(), Tenant: source.Tenant, Name: req.Name,
-		Sandbox: source.ID, Driver: source.Driver, Spec: source.Spec, Template: source.Template,
+		Sandbox: source.ID, Driver: source.Driver, Spec: source.Spec, Template: source.Template, Volumes: source.Volumes,
 		Fidelity: cmp.Or(req.Fidelity, sandbox.Checkpoint), Metadata: maps.Clone(req.Metadata), Created: time.Now().Round(0)}}
 }
 

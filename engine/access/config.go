@@ -109,6 +109,16 @@ func (c Config) Permit(who Caller, spec sandbox.Spec) (sandbox.Spec, error) {
 	return spec, nil
 }
 
+// PermitVolume says whether a caller may have a volume of so many bytes, zero for one
+// without a bound. Operators may have any. Errors: Denied.
+func (c Config) PermitVolume(who Caller, bytes int64) error {
+	tenant := c.of(who.Tenant)
+	if who.Operator || bytes > 0 || tenant.Policy.UnboundedDisk && tenant.Quota.DiskBytes == nil {
+		return nil
+	}
+	return denied("bytes", "state a bound", "a volume of a tenant is bounded")
+}
+
 // Quota is that of a caller's tenant. Operators have none.
 func (c Config) Quota(who Caller) Quota {
 	if who.Operator {
