@@ -40,6 +40,8 @@ type Engine interface {
 	// Events gives the history after a number, and then what happens until the
 	// context ends; for one that has ended already, the history alone.
 	Events(ctx context.Context, who engine.Caller, after uint64) iter.Seq2[engine.Event, error]
+
+	Volumes
 }
 
 // Authenticator knows whose a key is. Errors: Denied for a key that is unknown, expired
@@ -96,7 +98,8 @@ type Call struct {
 	Who  engine.Caller
 	From string
 	// Operation is the name of the route, as "sandbox.create", and Sandbox the id in
-	// its path or in its answer, which of a snapshot's routes is that of the snapshot.
+	// its path or in its answer, which of a snapshot's routes is that of the snapshot, or
+	// the name of what else it is about.
 	Operation string
 	Sandbox   string
 	// Status is that of the answer, and Err why it is a refusal, or was cut short.

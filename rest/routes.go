@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"aether/engine"
@@ -29,7 +30,10 @@ type route struct {
 	stream       func(*Server, *answer, *request) error
 }
 
-var routes = []route{
+// routes are all that can be asked for.
+var routes = slices.Concat(sandboxRoutes, volumeRoutes)
+
+var sandboxRoutes = []route{
 	{method: "GET", path: "/health", name: "health", access: anyone, status: 204, do: (*Server).health},
 	{method: "GET", path: "/ready", name: "ready", access: anyone, status: 204, do: (*Server).ready},
 	{method: "GET", path: "/metrics", name: "metrics", access: operators, stream: (*Server).writeMetrics},

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -48,7 +49,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
 	a := &answer{ResponseWriter: w}
-	r := &request{Request: req, route: rt, sandbox: req.PathValue("id")}
+	r := &request{Request: req, route: rt, sandbox: cmp.Or(req.PathValue("id"), req.PathValue("name"))}
 	started := time.Now()
 	defer func() {
 		p := recover()
