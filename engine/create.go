@@ -145,6 +145,7 @@ func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box
 		return nil, err
 	}
 	list.before = f.uses
+	defer f.engine.making.begin(spec.Image)()
 	boxes, err := f.rights.grant(who, who.Tenant, spec, 1, func(grants []*access.Grant) ([]*box, error) {
 		planned := record{Sandbox: Sandbox{ID: newID(), Tenant: who.Tenant, Spec: spec, Volumes: req.Volumes}}
 		return f.withVolumes([]record{planned}, func(mounts []sandbox.Mount) ([]*box, error) {

@@ -18,6 +18,7 @@ type Engine struct {
 	log      *slog.Logger
 	fleet    *fleet // nil without a state directory
 	tree     tree
+	making   making
 	life     context.Context // ends with Close
 	end      context.CancelFunc
 	watching sync.WaitGroup // over the ends of sandboxes
@@ -88,6 +89,7 @@ func (e *Engine) Prepare(ctx context.Context, driver sandbox.Driver, recipe Reci
 		return nil, err
 	}
 	defer release()
+	defer e.making.begin(recipe.Spec.Image)()
 	if err := e.reserve(recipe.Name); err != nil {
 		return nil, err
 	}
@@ -135,6 +137,7 @@ func (e *Engine) Replace(ctx context.Context, driver sandbox.Driver, recipe Reci
 		return nil, err
 	}
 	defer release()
+	defer e.making.begin(recipe.Spec.Image)()
 	t, err := e.prepare(ctx, driver, recipe, notify)
 	if err != nil {
 		return nil, err

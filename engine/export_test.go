@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SweepAfter sets how soon the contents of removed checkpoints are removed, for all
 // engines.
@@ -12,3 +15,6 @@ func (o Options) BeforeWrite(before func() error) Options {
 	o.beforeWrite = before
 	return o
 }
+
+// KeepBudget does what is done from time to time when the engine has a budget of disk.
+func (e *Engine) KeepBudget(ctx context.Context) error { return e.fleet.pruneOverBudget(ctx) }

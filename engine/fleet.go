@@ -69,6 +69,7 @@ func Open(opts Options) (*Engine, error) {
 	}
 	e.fleet = f
 	e.watching.Go(f.sweep)
+	e.watching.Go(f.keepBudget)
 	f.resumeInterrupted()
 	return e, nil
 }

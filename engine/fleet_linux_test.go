@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,8 +47,9 @@ func newHouse(t testing.TB, keep sandbox.Fidelity) *house {
 
 func (h *house) options() engine.Options {
 	at := func(name string) string { return filepath.Join(h.dir, name) }
+	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(at("images")) })
 	return engine.Options{State: at("state"), Access: h.access, Drivers: []sandbox.Maker{{Name: cell.Name, New: func() sandbox.Driver {
-		return cell.New(cell.Options{Images: func() (*image.Store, error) { return image.Open(at("images")) }, RunDir: at("run")})
+		return cell.New(cell.Options{Images: images, RunDir: at("run")})
 	}}}}
 }
 

@@ -199,3 +199,13 @@ func (f *fleet) recoverSnapshots() error {
 	}
 	return nil
 }
+
+// images are those that snapshots need, which were made over them.
+func (s *shelf) images() (list []string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, one := range s.all {
+		list = append(list, one.record.Spec.Image)
+	}
+	return list
+}

@@ -21,10 +21,12 @@ import (
 //	locks/HEX   its lock
 //	images/HEX  a record of what a reference means, by the reference's digest
 //	host        what the host looked like when its skeleton was made
+//	users       locked by every program that uses the store
 type Store struct {
 	dir      string
 	hostRoot string
 	limits   limits
+	users    *storedir.Shared // programs that use the store
 
 	mu   sync.Mutex
 	host hostCache
@@ -45,6 +47,9 @@ func Open(dir string) (*Store, error) {
 		if err := storedir.Prepare(filepath.Join(dir, part)); err != nil {
 			return nil, err
 		}
+	}
+	if s.users, err = storedir.Share(filepath.Join(dir, "users")); err != nil {
+		return nil, err
 	}
 	_, err = s.Reap(context.Background())
 	return s, err

@@ -22,6 +22,9 @@ import (
 // resolveEnv makes the test binary resolve "STORE REF" and print the layers.
 const resolveEnv = "IMAGE_TEST_RESOLVE"
 
+// holdEnv has it use the store until it is killed.
+const holdEnv = "IMAGE_TEST_HOLD"
+
 func TestMain(m *testing.M) {
 	if job := os.Getenv(resolveEnv); job != "" {
 		if err := resolveJob(job); err != nil {
@@ -41,6 +44,9 @@ func resolveJob(job string) error {
 	}
 	root, err := s.Resolve(context.Background(), ref, func(Progress) { fmt.Print(".") })
 	fmt.Println(root.Layers)
+	if os.Getenv(holdEnv) != "" {
+		select {} // until it is killed
+	}
 	return err
 }
 

@@ -24,10 +24,13 @@ type HostLimits struct {
 	// MemoryClaimBytes is how much a sandbox is taken to need while it starts, if its
 	// limit is not less.
 	MemoryClaimBytes *int64 `json:"memory_claim_bytes,omitempty"`
+	// UnusedDiskBytes is how much of the disk may be taken by what nothing refers to any
+	// more: over that, it is removed. Nil leaves it until somebody prunes.
+	UnusedDiskBytes *int64 `json:"unused_disk_bytes,omitempty"`
 }
 
 func (h HostLimits) validate(path string) error {
-	for name, bytes := range map[string]*int64{"memory_reserve_bytes": h.MemoryReserveBytes, "memory_claim_bytes": h.MemoryClaimBytes} {
+	for name, bytes := range map[string]*int64{"memory_reserve_bytes": h.MemoryReserveBytes, "memory_claim_bytes": h.MemoryClaimBytes, "unused_disk_bytes": h.UnusedDiskBytes} {
 		if bytes != nil && *bytes < 0 {
 			return sandbox.Invalidf(path+"."+name, "%d is negative", *bytes)
 		}

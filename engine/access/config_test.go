@@ -16,7 +16,7 @@ import (
 
 // whole is a configuration that has every field.
 const whole = `{
-  "host": {"memory_reserve_bytes": 1073741824, "memory_claim_bytes": 0},
+  "host": {"memory_reserve_bytes": 1073741824, "memory_claim_bytes": 0, "unused_disk_bytes": 1073741824},
   "default": {"quota": {"sandboxes": 10, "creates_per_minute": 30}},
   "tenants": {
     "acme": {

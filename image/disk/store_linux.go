@@ -16,6 +16,7 @@ import (
 
 	"aether/image"
 	"aether/internal/host/storedir"
+	"aether/sandbox"
 )
 
 // formatVersion changes when the same input makes another disk.
@@ -223,3 +224,32 @@ func remove(name string) error {
 func (s *Store) file(name, content string) string { return filepath.Join(s.dir, name+"-"+content) }
 func (s *Store) workFile(base string) string      { return filepath.Join(s.dir, "work", base) }
 func (s *Store) lockFile(base string) string      { return filepath.Join(s.dir, "locks", base) }
+
+// Collect removes the disks of all roots but those that are needed, and says which, or
+// which it would in a dry run. Machines that run on them have them open and keep them.
+func (s *Store) Collect(needed []image.Root, dry bool) (gone []sandbox.Collected, err error) {
+	kept := map[string]bool{}
+	for _, root := range needed {
+		kept[nameOf(root)] = true
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("disk: %w", err)
+	}
+	for _, entry := range entries {
+		name, _, isDisk := strings.Cut(entry.Name(), "-")
+		if !isDisk || kept[name] || !entry.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(s.dir, entry.Name())
+		bytes, err := storedir.Size(path)
+		if err == nil && !dry {
+			err = remove(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return gone, fmt.Errorf("disk: %w", err)
+		}
+		gone = append(gone, sandbox.Collected{Kind: "disk", Name: entry.Name(), Bytes: bytes})
+	}
+	return gone, nil
+}
