@@ -12,6 +12,7 @@ import (
 
 	"aether/sandbox"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -195,4 +196,21 @@ func pathFailure(err error) error {
 		return &sandbox.Error{Class: sandbox.Denied, Reason: "the path may not be read", Err: err}
 	}
 	return invalidCause(err, "the path cannot be used")
+}
+
+// Local is Resolve of what can be had without a registry; known says whether it can.
+func (s *Store) Local(ctx context.Context, ref string) (root Root, known bool, err error) {
+	if ref == "" || ref == sandbox.HostImage || isPath(ref) {
+		root, err = s.Resolve(ctx, ref, nil)
+		return root, err == nil, err
+	}
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return Root{}, false, invalidCause(err, "it is neither a path nor the name of an image")
+	}
+	rec, known, err := s.loadRecord(parsed.Name())
+	if !known || err != nil {
+		return Root{}, false, err
+	}
+	return s.root(rec), true, nil
 }

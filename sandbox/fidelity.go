@@ -76,6 +76,14 @@ type Restorer interface {
 	Restore(ctx context.Context, dir string, give Fidelity, spec Spec) (Instance, error)
 }
 
+// RestoreChecker is a Restorer that can tell beforehand what Restore would refuse.
+type RestoreChecker interface {
+	// CheckRestore looks, without making anything, whether what was kept in dir can be
+	// restored on this host as it is now. What it cannot look at without effort, it does
+	// not: nil is no promise. Errors: those of Restore.
+	CheckRestore(ctx context.Context, dir string, give Fidelity) error
+}
+
 // Forker is an Instance that can be branched while it runs.
 type Forker interface {
 	ForkFidelity() Fidelity

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
 
 	"aether/guest"
+	"aether/image"
 	"aether/image/snapshot"
 	"aether/internal/host/checkpoint"
 	"aether/internal/host/inroot"
@@ -289,6 +291,22 @@ func (i *instance) restoreError(err error) error {
 		return err
 	}
 	return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Reason: "its processes cannot go on here", Remedy: "restore its files alone", Err: err}
+}
+
+// checkProcesses says beforehand why the processes of a snapshot cannot go on here.
+func checkProcesses(ctx context.Context, from *snapshots, dir string, rec snapshot.Record, root image.Root) error {
+	store, err := from.open()
+	if err != nil {
+		return err
+	}
+	kept, err := readCheckpoint(func(name string) (*os.File, error) { return store.OpenAttached(ctx, dir, rec, name) })
+	if err == nil {
+		var look func(string) (fs.FileInfo, bool, error)
+		if look, err = lookup(dir, root); err == nil {
+			err = kept.Processes.Check(look)
+		}
+	}
+	return errors.Join(err, from.close())
 }
 
 func readCheckpoint(open checkpoint.Files) (*processImage, error) {

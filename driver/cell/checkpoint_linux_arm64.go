@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 
+	"aether/image"
 	"aether/image/snapshot"
 	"aether/sandbox"
 )
@@ -15,5 +16,9 @@ func (i *instance) takeRunning(context.Context, *snapshot.Store) (*snapshot.Draf
 }
 
 func (i *instance) restoreRunning(context.Context, string, snapshot.Record) error {
+	return supported(sandbox.Checkpoint)
+}
+
+func checkProcesses(context.Context, *snapshots, string, snapshot.Record, image.Root) error {
 	return supported(sandbox.Checkpoint)
 }

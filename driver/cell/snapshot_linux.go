@@ -261,10 +261,8 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, g
 	if err != nil {
 		return nil, err
 	}
-	if root.Digest != rec.Digest {
-		return nil, &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot",
-			Reason: fmt.Sprintf("it was taken over %q with the digest %q, which now is %q", rec.Image, rec.Digest, root.Digest),
-			Remedy: "bring the old image back, by naming it with its digest"}
+	if err := sameImage(rec, root); err != nil {
+		return nil, err
 	}
 	store, err := e.snapshots.open()
 	if err != nil {

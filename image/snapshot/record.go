@@ -133,3 +133,22 @@ func openPlain(name string) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// Written are the paths of everything that the sandbox of a snapshot had written or
+// removed, from the root. Errors: Invalid for a snapshot that is damaged.
+func Written(dir string) (map[string]bool, error) {
+	file, err := openPlain(filepath.Join(dir, manifestName))
+	if err != nil {
+		return nil, broken(err, "the manifest is missing")
+	}
+	defer file.Close()
+	list, err := decode(file)
+	if err != nil {
+		return nil, err
+	}
+	paths := make(map[string]bool, len(list))
+	for i := range list {
+		paths["/"+string(list[i].Path)] = true
+	}
+	return paths, nil
+}

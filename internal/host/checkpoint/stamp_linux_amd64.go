@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"io/fs"
 
 	"aether/internal/host/inroot"
 	"aether/sandbox"
@@ -102,9 +103,32 @@ func (im *Image) checkFiles(list []*Process, root *inroot.Root) error {
 			}
 			now, err := stampOf(root, name)
 			if err != nil || now != before {
-				return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Err: err, Remedy: "restore its files alone, or bring the old file back",
-					Reason: fmt.Sprintf("its processes were running with %.200q, which is another file now", name)}
+				return anotherFile(name, err)
 			}
+		}
+	}
+	return nil
+}
+
+func anotherFile(name string, err error) error {
+	return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot", Err: err, Remedy: "restore its files alone, or bring the old file back",
+		Reason: fmt.Sprintf("its processes were running with %.200q, which is another file now", name)}
+}
+
+// Check says beforehand what Decode would refuse: another machine, or files that were
+// changed. look tells of a file of the root, and whether it can be told of.
+func (im *Image) Check(look func(path string) (fs.FileInfo, bool, error)) error {
+	machine, err := ThisMachine()
+	if err == nil {
+		err = machine.Runs(im.Machine)
+	}
+	if err != nil {
+		return err
+	}
+	for _, was := range im.Files {
+		info, known, err := look(string(was.Name))
+		if known && (err != nil || info.Size() != was.Size || info.ModTime().UnixNano() != was.Modified) {
+			return anotherFile(string(was.Name), err)
 		}
 	}
 	return nil
