@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"aether/internal/host/confine"
 	"aether/internal/host/inroot"
 	"aether/sandbox"
 )
@@ -118,11 +119,7 @@ func anotherFile(name string, err error) error {
 // Check says beforehand what Decode would refuse: another machine, or files that were
 // changed. look tells of a file of the root, and whether it can be told of.
 func (im *Image) Check(look func(path string) (fs.FileInfo, bool, error)) error {
-	machine, err := ThisMachine()
-	if err == nil {
-		err = machine.Runs(im.Machine)
-	}
-	if err != nil {
+	if err := im.checkMachine(); err != nil {
 		return err
 	}
 	for _, was := range im.Files {
@@ -132,4 +129,22 @@ func (im *Image) Check(look func(path string) (fs.FileInfo, bool, error)) error 
 		}
 	}
 	return nil
+}
+
+// checkMachine wants this machine to be like the one of the processes, whose clocks a cell
+// can have where the kernel lets it.
+func (im *Image) checkMachine() error {
+	machine, err := ThisMachine()
+	if err != nil {
+		return err
+	}
+	behind, err := im.Behind()
+	if err == nil && behind > 0 {
+		err = confine.OwnClocks()
+	}
+	if err != nil {
+		return err
+	}
+	machine.Clock += behind
+	return machine.Runs(im.Machine)
 }

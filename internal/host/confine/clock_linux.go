@@ -29,7 +29,7 @@ func (c *Cell) Advance(by time.Duration) error {
 	if by <= 0 {
 		return nil
 	}
-	if err := c.host.ownClocks(); err != nil {
+	if err := OwnClocks(); err != nil {
 		return err
 	}
 	own, err := ownOffsets()
@@ -43,8 +43,8 @@ func (c *Cell) Advance(by time.Duration) error {
 // Clock is how far the cell's clocks are ahead of this program's.
 func (c *Cell) Clock() time.Duration { return c.clock }
 
-// ownClocks says whether cells can have clocks of their own.
-func (h *Host) ownClocks() error {
+// OwnClocks says whether cells can have clocks of their own. Errors: Conflict.
+func OwnClocks() error {
 	refusal := &sandbox.Error{Class: sandbox.Conflict, Reason: "the host has been up for less time than the processes know of, and this kernel cannot have a sandbox count its own",
 		Remedy: "Linux 6.2 or newer, with time namespaces"}
 	if _, err := os.Stat(offsetsFile); err != nil {
