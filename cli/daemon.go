@@ -66,7 +66,8 @@ func (d *daemon) openDoor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.server, err = rest.New(rest.Options{Engine: d.engine, Keys: keys, Systems: systemsOf(d.engine.Drivers()), Count: d.engine.Count, Audit: d.record, Logger: d.log})
+	d.server, err = rest.New(rest.Options{Engine: d.engine, Keys: keys, KeyStore: keys, Systems: systemsOf(d.engine.Drivers()), Count: d.engine.Count,
+		Audit: d.record, Logger: d.log})
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type Engine interface {
 	Events(ctx context.Context, who engine.Caller, after uint64) iter.Seq2[engine.Event, error]
 
 	Volumes
+	Upkeep
 }
 
 // Authenticator knows whose a key is. Errors: Denied for a key that is unknown, expired

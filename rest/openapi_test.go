@@ -120,7 +120,8 @@ func typeName(value any) string {
 }
 
 // incoming are the types that callers fill in, who may leave anything out.
-var incoming = []string{"CreateRequest", "ForkRequest", "SnapshotRequest", "RollbackRequest", "MarkRequest", "PauseRequest", "ResumeRequest", "Change", "VolumeRequest"}
+var incoming = []string{"CreateRequest", "ForkRequest", "SnapshotRequest", "RollbackRequest", "MarkRequest", "PauseRequest", "ResumeRequest", "Change", "VolumeRequest",
+	"PruneRequest", "KeyRequest"}
 
 // TestDescribesEveryBody: the schemas are the types, field by field, and there is no
 // schema without a type.

@@ -16,6 +16,8 @@ type Options struct {
 	Engine Engine
 	// Keys tells whose a key is. Nil refuses every key.
 	Keys Authenticator
+	// KeyStore makes the keys that operators ask for. Nil answers Unsupported.
+	KeyStore KeyStore
 	// Systems lists the systems of this build. Nil answers Unsupported.
 	Systems func(context.Context) ([]System, error)
 	// Count says how many sandboxes there are, by driver and state, for the metrics. Nil

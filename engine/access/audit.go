@@ -124,6 +124,38 @@ func (a *Audit) Each(visit func(Entry) error) error {
 	})
 }
 
+// errPageFull ends the reading of a page.
+var errPageFull = errors.New("the page is full")
+
+// Page gives at most so many entries after a place, empty for the beginning, oldest first,
+// and the place from which the next page goes on, empty if there is nothing more yet.
+// Errors: Invalid for a place that is none.
+func (a *Audit) Page(after string, limit int) (page []Entry, next string, err error) {
+	from := state.Place{}
+	if after != "" {
+		if n, err := fmt.Sscanf(after, "%d.%d", &from.File, &from.Lines); n != 2 || err != nil || from.File < 0 || from.Lines < 0 {
+			return nil, "", sandbox.Invalidf("after", "%.40q is not the next of a page", after)
+		}
+	}
+	page = []Entry{}
+	err = a.journal.ReplayFrom(from, func(after state.Place, line json.RawMessage) error {
+		if len(page) == limit {
+			next = fmt.Sprintf("%d.%d", from.File, from.Lines)
+			return errPageFull
+		}
+		var entry Entry
+		if err := json.Unmarshal(line, &entry); err != nil {
+			return fmt.Errorf("access: audit: %w", err)
+		}
+		page, from = append(page, entry), after
+		return nil
+	})
+	if errors.Is(err, errPageFull) {
+		err = nil
+	}
+	return page, next, err
+}
+
 // save has lines on disk, as many at once as there are by then.
 func (a *Audit) save(ctx context.Context) {
 	defer close(a.ended)

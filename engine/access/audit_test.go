@@ -181,3 +181,49 @@ func BenchmarkRecord(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// TestAuditPages: all pages together are the trail, over several files, also while it
+// grows; a place whose file is gone goes on with the oldest line.
+func TestAuditPages(t *testing.T) {
+	a, end := openAudit(t, t.TempDir(), AuditOptions{FileBytes: 1000, Files: 4})
+	defer end()
+	record := func(n int) {
+		t.Helper()
+		if err := a.Record(Caller{Name: "root"}, "", "call", fmt.Sprint(n), time.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 12 {
+		record(n)
+	}
+	whole := entries(t, a)
+	var got []Entry
+	after, first := "", ""
+	for {
+		page, next, err := a.Page(after, 3)
+		if err != nil || len(page) > 3 {
+			t.Fatalf("%v, %v", page, err)
+		}
+		if got = append(got, page...); first == "" {
+			first = next
+			record(12)
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	if len(got) != len(whole)+1 || got[0].On != whole[0].On || got[len(got)-1].On != "12" {
+		t.Errorf("%d entries of %d: %+v", len(got), len(whole)+1, got)
+	}
+	for n := range 40 {
+		record(100 + n)
+	}
+	if page, _, err := a.Page(first, 1); err != nil || len(page) != 1 || page[0].On != entries(t, a)[0].On {
+		t.Errorf("%+v, %v", page, err)
+	}
+	for _, wrong := range []string{"x", "1", "-1.2", "1.-2"} {
+		if _, _, err := a.Page(wrong, 1); sandbox.ClassOf(err) != sandbox.Invalid {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}

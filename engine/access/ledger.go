@@ -2,7 +2,9 @@ package access
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +86,13 @@ func (l *Ledger) Used(tenant string) Use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.account(tenant).used.use()
+}
+
+// Tenants are those who have or had something, by name.
+func (l *Ledger) Tenants() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.accounts))
 }
 
 func (l *Ledger) account(tenant string) *account {

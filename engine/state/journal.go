@@ -245,17 +245,34 @@ func (j *Journal) Sync() error {
 
 // Replay gives every line that was written, oldest first.
 func (j *Journal) Replay(line func(json.RawMessage) error) error {
+	return j.ReplayFrom(Place{}, func(_ Place, text json.RawMessage) error { return line(text) })
+}
+
+// Place is between two lines of a journal: in a file, after so many lines of it. It stays
+// what it is while the journal grows, until its file is gone.
+type Place struct{ File, Lines int }
+
+// ReplayFrom gives every line that was written after a place, oldest first, with the place
+// after it. If the file of the place is gone, it begins with the oldest line that is there.
+func (j *Journal) ReplayFrom(from Place, line func(after Place, text json.RawMessage) error) error {
 	numbers, err := j.numbers()
 	for _, n := range numbers {
-		if err = errors.Join(err, j.replayFile(n, line)); err != nil {
+		at := Place{File: n}
+		if n < from.File {
+			continue
+		}
+		if n == from.File {
+			at = from
+		}
+		if err = errors.Join(err, j.replayFile(at, line)); err != nil {
 			return fmt.Errorf("state: replay the journal %s: %w", j.name, err)
 		}
 	}
 	return err
 }
 
-func (j *Journal) replayFile(number int, line func(json.RawMessage) error) error {
-	file, err := os.Open(j.path(number))
+func (j *Journal) replayFile(from Place, line func(Place, json.RawMessage) error) error {
+	file, err := os.Open(j.path(from.File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was the oldest and is gone by now
 	}
@@ -265,11 +282,11 @@ func (j *Journal) replayFile(number int, line func(json.RawMessage) error) error
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, maxLine+1)
-	for lines.Scan() {
-		if !json.Valid(lines.Bytes()) {
-			continue // a line that was torn by a loss of power
+	for at := 1; lines.Scan(); at++ {
+		if at <= from.Lines || !json.Valid(lines.Bytes()) {
+			continue // or it was torn by a loss of power
 		}
-		if err := line(lines.Bytes()); err != nil {
+		if err := line(Place{from.File, at}, lines.Bytes()); err != nil {
 			return err
 		}
 	}
