@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"aether/internal/host/storedir"
 	"aether/sandbox"
@@ -40,7 +41,7 @@ func (s *Store) collectLocked(ctx context.Context, need sandbox.Need) (gone []sa
 	needed, kept := refsOf(need.Images), map[string]bool{}
 	var leaving []record
 	for _, rec := range records {
-		if !needed[rec.Ref] {
+		if !needed[rec.Ref] && !needed[recordedImage(rec.Ref)] {
 			leaving = append(leaving, rec)
 			continue
 		}
@@ -80,6 +81,9 @@ func refsOf(images []string) map[string]bool {
 	}
 	return refs
 }
+
+// recordedImage is the image that a record is of, whoever fetched it: see accessTo.
+func recordedImage(ref string) string { return ref[strings.LastIndexByte(ref, ' ')+1:] }
 
 // collectImage removes the record of an image, and the layers that are not kept. A layer
 // that is counted or removed is kept for those that follow.
@@ -134,4 +138,29 @@ func (s *Store) collectLayer(ctx context.Context, hex string, dry bool) (int64, 
 		return bytes, err
 	}
 	return bytes, s.removeLayer(ctx, hex)
+}
+
+// Stored are the roots that images mean, whoever fetched them. Nothing is fetched.
+func (s *Store) Stored(ctx context.Context, images []string) (roots []Root, err error) {
+	records, err := s.records()
+	if err != nil {
+		return nil, err
+	}
+	needed := refsOf(images)
+	for _, rec := range records {
+		if needed[rec.Ref] || needed[recordedImage(rec.Ref)] {
+			roots = append(roots, s.root(rec))
+		}
+	}
+	for _, ref := range images {
+		if ref != "" && ref != sandbox.HostImage && !isPath(ref) {
+			continue
+		}
+		root, err := s.Resolve(ctx, ref, nil)
+		if err != nil {
+			return nil, err
+		}
+		roots = append(roots, root)
+	}
+	return roots, nil
 }

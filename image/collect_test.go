@@ -81,3 +81,15 @@ func TestCollectBesideOthers(t *testing.T) {
 		t.Errorf("%+v, %v", gone, err)
 	}
 }
+
+// TestCollectOfTenants: what anybody has fetched stays while somebody needs it.
+func TestCollectOfTenants(t *testing.T) {
+	s := openStore(t)
+	for _, ref := range []string{"tenant acme ghcr.io/a/b:1", "anybody ghcr.io/a/b:1", "anybody ghcr.io/c/d:1"} {
+		check(t, s.writeRecord(record{Ref: ref}))
+	}
+	gone, err := s.Collect(t.Context(), sandbox.Need{Images: []string{"ghcr.io/a/b:1"}})
+	if err != nil || len(gone) != 1 || gone[0].Name != "anybody ghcr.io/c/d:1" {
+		t.Errorf("%+v, %v", gone, err)
+	}
+}

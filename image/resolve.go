@@ -208,7 +208,7 @@ func (s *Store) Local(ctx context.Context, ref string) (root Root, known bool, e
 	if err != nil {
 		return Root{}, false, invalidCause(err, "it is neither a path nor the name of an image")
 	}
-	rec, known, err := s.loadRecord(parsed.Name())
+	rec, known, err := s.loadRecord(accessTo(ctx, parsed).record)
 	if !known || err != nil {
 		return Root{}, false, err
 	}

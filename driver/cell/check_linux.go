@@ -33,10 +33,10 @@ func (d *Driver) checkRestore(ctx context.Context, dir string, give sandbox.Fide
 		return err
 	}
 	root, known, err := images.Local(ctx, rec.Image)
-	if err != nil || !known {
-		return err // what is not here is fetched
+	if err == nil && known { // or it is fetched
+		err = sameImage(rec, root)
 	}
-	if err := sameImage(rec, root); err != nil {
+	if err != nil {
 		return err
 	}
 	if give == sandbox.Filesystem {
@@ -66,7 +66,7 @@ func lookup(dir string, root image.Root) (func(path string) (fs.FileInfo, bool, 
 		if written[path] {
 			return nil, false, nil
 		}
-		if root.Digest == "" { // a directory, which is somebody else's
+		if root.Digest == "" && len(root.Layers) > 0 { // a directory, which is somebody else's
 			info, err := os.Stat(filepath.Join(root.Layers[0], path))
 			return info, true, err
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"aether/image"
 	"aether/image/disk"
 	"aether/sandbox"
 )
@@ -24,13 +23,9 @@ func (d *Driver) Collect(ctx context.Context, need sandbox.Need) ([]sandbox.Coll
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Info().Name, err)
 	}
-	var needed []image.Root
-	for _, ref := range need.Images {
-		root, err := images.Resolve(ctx, ref, nil)
-		if err != nil {
-			return nil, fmt.Errorf("%s: which disks are needed is not known: %w", d.Info().Name, err)
-		}
-		needed = append(needed, root)
+	needed, err := images.Stored(ctx, need.Images)
+	if err != nil {
+		return nil, fmt.Errorf("%s: which disks are needed is not known: %w", d.Info().Name, err)
 	}
 	disks, err := disk.Open(dir)
 	if err != nil {

@@ -403,3 +403,26 @@ func TestInlineContentStaysInItsBlock(t *testing.T) {
 		}
 	}
 }
+
+// TestCollectDisks: those of roots that are needed stay, and whoever has one open keeps it.
+func TestCollectDisks(t *testing.T) {
+	s := store(t)
+	needed, other := image.Root{Layers: []string{lower(t)}}, image.Root{Layers: []string{lower(t)}}
+	kept, open := ensure(t, s, needed), ensure(t, s, other)
+	for _, dry := range []bool{true, false} {
+		gone, err := s.Collect([]image.Root{needed}, dry)
+		check(t, err)
+		if len(gone) != 1 || gone[0].Kind != "disk" || gone[0].Name != filepath.Base(open.Name()) || gone[0].Bytes == 0 {
+			t.Errorf("%+v", gone)
+		}
+		if _, err := os.Stat(open.Name()); os.IsNotExist(err) == dry {
+			t.Errorf("after a dry run (%v): %v", dry, err)
+		}
+	}
+	if _, err := os.Stat(kept.Name()); err != nil {
+		t.Error(err)
+	}
+	if _, err := open.ReadAt(make([]byte, 1), 0); err != nil {
+		t.Error(err)
+	}
+}
