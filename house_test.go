@@ -48,7 +48,7 @@ var rooms = []room{
 	{"engine/volume", []string{"internal/host", "sandbox"}, "where bytes are kept does not depend on whose they are"},
 	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
-	{"rest", []string{"engine", "guest", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
+	{"rest", []string{"engine", "guest", "profile", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
 	{"cli", []string{"lab", "rest", "engine", "engine/access", "interpreter", "guest", "image", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
 	{"cmd", []string{"cli", "driver", "guest", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},

@@ -58,17 +58,18 @@ func (e *Engine) Doctor(ctx context.Context, who Caller) (Diagnosis, error) {
 
 // checkResume says why a paused sandbox cannot be resumed, as far as its driver can tell.
 func (f *fleet) checkResume(ctx context.Context, b *box, give sandbox.Fidelity) error {
-	driver, err := f.drivers.Named(b.copy().Driver)
+	r := b.copy()
+	driver, err := f.drivers.Named(r.Driver)
 	if err != nil {
 		return err
 	}
 	if _, ok := driver.(sandbox.Restorer); !ok {
-		return &sandbox.Error{Class: sandbox.Unsupported, Reason: b.copy().Driver + " cannot restore sandboxes"}
+		return &sandbox.Error{Class: sandbox.Unsupported, Reason: r.Driver + " cannot restore sandboxes"}
 	}
 	if checker, ok := driver.(sandbox.RestoreChecker); ok {
-		return checker.CheckRestore(ctx, b.keptDir(), give)
+		return checker.CheckRestore(f.rights.fetching(ctx, r.Tenant, r.Asked), b.keptDir(), give)
 	}
-	return driver.Probe(ctx).Err(b.copy().Driver)
+	return driver.Probe(ctx).Err(r.Driver)
 }
 
 func (f *fleet) stuck(ctx context.Context, b *box, why error) Stuck {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -254,13 +255,27 @@ func (w *walker) value(at string, of reflect.Type, s schema) {
 	}
 }
 
+// written is the kind of JSON that a type makes of itself, or empty.
+func written(of reflect.Type) string {
+	_, ours := reflect.Zero(of).Interface().(json.Marshaler)
+	_, text := reflect.Zero(of).Interface().(encoding.TextMarshaler)
+	if !ours && !text {
+		return ""
+	}
+	data, err := json.Marshal(reflect.Zero(of).Interface())
+	if err == nil && strings.HasPrefix(string(data), `"`) {
+		return "string"
+	}
+	return "number"
+}
+
 func jsonType(of reflect.Type) string {
 	switch {
-	case of.String() == "time.Time":
-		return "string"
+	case written(of) != "":
+		return written(of)
 	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Uint8:
 		return "string"
-	case of.Kind() == reflect.Slice:
+	case of.Kind() == reflect.Slice || of.Kind() == reflect.Array:
 		return "array"
 	case of.Kind() == reflect.Map || of.Kind() == reflect.Struct:
 		return "object"
