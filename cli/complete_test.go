@@ -24,7 +24,7 @@ func offered(t *testing.T, args ...string) string {
 func TestCompletion(t *testing.T) {
 	for _, c := range []struct{ typed, want string }{
 		{"ra", "rank :4"},
-		{"help pr", "profile :4"},
+		{"help pro", "profile :4"},
 		{"profile c", "cloud-hypervisor cell crun :4"},
 		{"profile BW", "bwrap :4"},
 		{"profile docker c", ":4"},

@@ -16,6 +16,7 @@ type createFlags struct {
 	terms    termFlags
 	snapshot string
 	files    func() sandbox.Fidelity
+	volumes  []string
 }
 
 func createCommand(drivers *drivers) *cobra.Command {
@@ -30,6 +31,7 @@ ends when nothing is left in it.`,
   aether exec "$id" -- python3 -c 'print(6*7)'
   aether create --image ./rootfs --keep --auto-resume --metadata task=42
   aether create --snapshot 4c8v1b5n3q6w7k2m9x0r --timeout 1h
+  aether create --volume data:/data --volume models:/models:ro
   aether create --isolation hardware --timeout 10m --on-timeout pause --json`,
 		Args: noArguments,
 	}
@@ -41,6 +43,7 @@ ends when nothing is left in it.`,
 	if err := cmd.RegisterFlagCompletionFunc("snapshot", completeSnapshots); err != nil {
 		panic(err) // the flag was registered just above
 	}
+	cmd.Flags().StringArrayVar(&f.volumes, "volume", nil, "show a volume inside, as NAME:/TARGET or NAME:/TARGET:ro; repeatable")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		req, err := f.request(cmd, drivers)
@@ -78,6 +81,9 @@ func (f *createFlags) request(cmd *cobra.Command, drivers *drivers) (req engine.
 		req.Spec = sandbox.Spec{Limits: req.Spec.Limits}
 	}
 	if req.Metadata, err = parseMetadata(f.terms.metadata); err != nil {
+		return req, err
+	}
+	if req.Volumes, err = parseVolumes("--volume", f.volumes); err != nil {
 		return req, err
 	}
 	req.Driver = f.driver

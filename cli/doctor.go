@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"aether/engine"
 	"aether/guest"
 	"aether/internal/host/features"
 	"aether/sandbox"
@@ -17,7 +19,28 @@ import (
 func doctorCommand(drivers *drivers) *cobra.Command {
 	return doctorWith(func(ctx context.Context) []features.Facility {
 		return append(features.Survey(ctx), tryRun(ctx, drivers))
-	})
+	}, askDaemon)
+}
+
+// lookTime is how long a daemon may look at its paused sandboxes.
+const lookTime = time.Minute
+
+// askDaemon asks a daemon that runs for paused sandboxes which cannot be resumed. Where
+// none runs, or another user's, there is nothing to ask.
+func askDaemon(ctx context.Context) ([]engine.Stuck, error) {
+	client, err := daemonClient()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	found, err := client.Doctor(ctx)
+	switch sandbox.ClassOf(err) {
+	case sandbox.Unavailable, sandbox.Denied:
+		return nil, nil
+	}
+	return found.Stuck, err
 }
 
 // builtIn is the engine whose ability to run decides doctor's verdict.
@@ -56,14 +79,16 @@ func sayWord(ctx context.Context, driver sandbox.Driver) (err error) {
 	return err
 }
 
-// doctorWith takes the survey, so that hosts other than this one can be shown.
-func doctorWith(survey func(context.Context) []features.Facility) *cobra.Command {
+// doctorWith takes the survey and the daemon's answer, so that hosts other than this one
+// can be shown.
+func doctorWith(survey func(context.Context) []features.Facility, stuck func(context.Context) ([]engine.Stuck, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Explain what this host offers to sandboxes, and what its gaps cost",
 		Long: "Try everything that sandboxes can use on this host, as this user: namespaces, control\n" +
 			"groups, filters, virtualization; then run a command in one, as `aether run` does. For each\n" +
-			"gap, say what it costs and what would mend it.\n" +
+			"gap, say what it costs and what would mend it. If a daemon runs, list the paused sandboxes\n" +
+			"that this host can no longer resume, and why.\n" +
 			"The exit status is 0 if the built-in engine can run here, and 1 if it cannot.",
 		Example: `  aether doctor
   aether doctor --json
@@ -74,6 +99,10 @@ func doctorWith(survey func(context.Context) []features.Facility) *cobra.Command
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := diagnosis{Facilities: survey(cmd.Context())}
 		d.Usable = features.Sufficient(d.Facilities)
+		var err error
+		if d.Stuck, err = stuck(cmd.Context()); err != nil {
+			return err
+		}
 		if err := d.print(cmd, *asJSON); err != nil {
 			return err
 		}
@@ -90,6 +119,8 @@ type diagnosis struct {
 	// Usable says that the built-in engine can run.
 	Usable     bool                `json:"usable"`
 	Facilities []features.Facility `json:"facilities"`
+	// Stuck are paused sandboxes of the daemon that cannot be resumed here.
+	Stuck []engine.Stuck `json:"stuck,omitempty"`
 }
 
 func (d diagnosis) print(cmd *cobra.Command, asJSON bool) error {
@@ -97,7 +128,32 @@ func (d diagnosis) print(cmd *cobra.Command, asJSON bool) error {
 		return printJSON(cmd, d)
 	}
 	s := screenOf(cmd.OutOrStdout())
-	return printText(cmd, d.table(s.width).render(s)+"\n\n"+d.verdict(s))
+	return printText(cmd, d.table(s.width).render(s)+"\n\n"+d.verdict(s)+d.stuckText(s))
+}
+
+// stuckText lists the paused sandboxes that cannot be resumed.
+func (d diagnosis) stuckText(s screen) string {
+	if len(d.Stuck) == 0 {
+		return ""
+	}
+	t := table{titles: []string{"paused sandbox", "tenant", "files"}}
+	for _, one := range d.Stuck {
+		files := "can be had"
+		if !one.Files {
+			files = "lost"
+		}
+		t.rows = append(t.rows, []cell{text(visible(one.ID)), text(visible(one.Tenant)), text(files)})
+	}
+	t = t.withNotes("why it cannot be resumed", func(row int) []string { return stuckNotes(d.Stuck[row]) }, s.width)
+	return "\n\n" + t.render(s)
+}
+
+func stuckNotes(one engine.Stuck) []string {
+	lines := []string{visible(oneLine(one.Reason))}
+	if one.Remedy != "" {
+		lines = append(lines, "mends: "+visible(one.Remedy))
+	}
+	return lines
 }
 
 // table wraps its last column so that it fits into width, if that is not 0.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"aether/engine"
 	"aether/internal/host/features"
 	"aether/sandbox"
 )
@@ -29,8 +30,13 @@ func someHost(userns features.State) func(context.Context) []features.Facility {
 
 func doctor(t *testing.T, survey func(context.Context) []features.Facility, args ...string) outcome {
 	t.Helper()
+	return doctorOf(t, survey, nil, args...)
+}
+
+func doctorOf(t *testing.T, survey func(context.Context) []features.Facility, stuck []engine.Stuck, args ...string) outcome {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := doctorWith(survey)
+	cmd := doctorWith(survey, func(context.Context) ([]engine.Stuck, error) { return stuck, nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{}, args...))
 	cmd.SetOut(&stdout)
@@ -124,5 +130,25 @@ func TestDoctorNoticesThatNothingRuns(t *testing.T) {
 	}
 	if got := tryRun(t.Context(), newDrivers(nil)); got.State != features.Missing {
 		t.Errorf("without an engine: %+v", got)
+	}
+}
+
+// TestDoctorListsStuckSandboxes that the daemon cannot resume, whatever their reasons say.
+func TestDoctorListsStuckSandboxes(t *testing.T) {
+	stuck := []engine.Stuck{
+		{ID: "abc", Tenant: "acme", Driver: "cell", Reason: "its processes were running under another kernel", Remedy: "restore its files alone", Files: true},
+		{ID: "def", Tenant: "acme", Driver: "cell", Reason: "evil \x1b[31m name"},
+	}
+	got := doctorOf(t, someHost(features.OK), stuck)
+	want := `
+paused sandbox  tenant  files       why it cannot be resumed
+abc             acme    can be had  its processes were running under another kernel
+                                    mends: restore its files alone
+`
+	if got.status != 0 || !strings.Contains(got.stdout, want) || !strings.Contains(got.stdout, "lost") || strings.Contains(got.stdout, "\x1b[31m") {
+		t.Errorf("status %d\n%s", got.status, got.stdout)
+	}
+	if got := doctorOf(t, someHost(features.OK), stuck, "--json"); !strings.Contains(got.stdout, `"id": "abc"`) {
+		t.Errorf("%s", got.stdout)
 	}
 }
