@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,4 +181,10 @@ func (b *box) schedule() {
 		return
 	}
 	b.timer = time.AfterFunc(time.Until(b.record.Expires), func() { b.fleet.expire(b) })
+}
+
+// templateName is that of the template from which the box descends, without its version.
+func (b *box) templateName() string {
+	name, _, _ := strings.Cut(b.view().Template, "@")
+	return name
 }

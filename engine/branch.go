@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"aether/engine/access"
 	"aether/sandbox"
@@ -64,12 +65,16 @@ func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkReque
 	boxes, err := f.rights.grant(who, source.tenant, source.copy().Spec, len(records), func(grants []*access.Grant) ([]*box, error) {
 		return f.withVolumes(records, func([]sandbox.Mount) ([]*box, error) { // the source's
 			var instances []sandbox.Instance
+			start := time.Now()
 			err := soon(ctx, func() (err error) {
 				instances, err = forker.Fork(ctx, specs)
 				return err
 			})
 			if err != nil {
 				return nil, err
+			}
+			for i := range records {
+				records[i].Took = time.Since(start)
 			}
 			return f.adopt(ctx, source.driver, records, instances, grants)
 		})
@@ -79,6 +84,7 @@ func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkReque
 	}
 	ids := make([]string, len(boxes))
 	for i, b := range boxes {
+		f.engine.tree.branch(Node{ID: b.id, Parent: source.id, Template: source.templateName(), Born: b.view().Created, Took: b.view().Took, Batch: len(boxes)})
 		ids[i] = b.id
 	}
 	forked := Event{Kind: EventForked, Detail: map[string]string{"children": strings.Join(ids, " ")}}
@@ -93,7 +99,7 @@ func (f *fleet) children(source record, req ForkRequest) (records []record, spec
 	for range cmp.Or(req.Count, 1) {
 		r := f.newRecord(newID(), source.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 		r.Driver, r.Why, r.Spec, r.Template, r.Parent = source.Driver, "its source is there", source.Spec, source.Template, source.ID
-		r.Keep, r.AutoResume, r.Asked = req.Keep, req.AutoResume, source.Asked
+		r.Keep, r.AutoResume, r.Asked, r.Resident = req.Keep, req.AutoResume, source.Asked, source.Resident
 		r.Volumes = source.Volumes
 		records, specs = append(records, r), append(specs, r.childSpec(r.ID))
 	}

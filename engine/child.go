@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aether/engine/access"
 	"aether/guest"
 	"aether/interpreter"
 	"aether/sandbox"
@@ -22,6 +23,7 @@ type Child struct {
 	interpreter *interpreter.Context
 	streams     *Streams
 	timer       *time.Timer
+	grant       *access.Grant // what it takes of its tenant's quota; nil if nobody counts
 }
 
 // ID is the sandbox's, Parent what it was forked from, and Took how long the fork
@@ -37,11 +39,11 @@ func (c *Child) Instance() sandbox.Instance { return c.instance }
 func (c *Child) Client() *guest.Client { return c.client }
 
 // Resident is the number inside of the process that the template left running.
-func (c *Child) Resident() int { return c.resident.pid }
+func (c *Child) Resident() int { return c.resident.PID }
 
 // Handle names the interpreter that the template left running; nil if it left a
 // command.
-func (c *Child) Handle() *interpreter.Handle { return c.resident.handle }
+func (c *Child) Handle() *interpreter.Handle { return c.resident.Interpreter }
 
 // Done is closed when the sandbox has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
@@ -61,7 +63,7 @@ func (c *Child) Fork(ctx context.Context, specs ...sandbox.Spec) ([]*Child, erro
 // Interpreter is the copy of the template's interpreter, whose random numbers are
 // its own. Errors: Conflict if the template left a command running.
 func (c *Child) Interpreter(ctx context.Context) (*interpreter.Context, error) {
-	if c.resident.handle == nil {
+	if c.resident.Interpreter == nil {
 		return nil, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: " + c.ID(), Reason: "its template left a command running and no interpreter"}
 	}
 	c.mu.Lock()
@@ -69,7 +71,7 @@ func (c *Child) Interpreter(ctx context.Context) (*interpreter.Context, error) {
 	if c.interpreter != nil {
 		return c.interpreter, nil
 	}
-	attached, err := interpreter.Attach(ctx, c.client, *c.resident.handle, interpreter.Options{})
+	attached, err := interpreter.Attach(ctx, c.client, *c.resident.Interpreter, interpreter.Options{})
 	if err == nil {
 		c.interpreter = attached
 	}
@@ -79,7 +81,7 @@ func (c *Child) Interpreter(ctx context.Context) (*interpreter.Context, error) {
 // Streams connects to the copy of the process that the template left running. It
 // gives the same connection to all until Detach.
 func (c *Child) Streams(ctx context.Context) (*Streams, error) {
-	if c.resident.handle != nil {
+	if c.resident.Interpreter != nil {
 		return nil, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: " + c.ID(), Reason: "its template left an interpreter running, which is spoken to in its own way"}
 	}
 	c.mu.Lock()
@@ -87,7 +89,7 @@ func (c *Child) Streams(ctx context.Context) (*Streams, error) {
 	if c.streams != nil {
 		return c.streams, nil
 	}
-	streams, err := connectStreams(ctx, c.client, c.resident.pid)
+	streams, err := connectStreams(ctx, c.client, c.resident.PID)
 	if err == nil {
 		c.streams = streams
 	}
@@ -109,7 +111,7 @@ func (c *Child) Detach() {
 
 // wake makes a copy a sandbox of its own before anybody gets at it.
 func (c *Child) wake(ctx context.Context) error {
-	if c.resident.handle == nil {
+	if c.resident.Interpreter == nil {
 		return nil
 	}
 	copied, err := c.Interpreter(ctx)
@@ -122,7 +124,7 @@ func (c *Child) wake(ctx context.Context) error {
 
 // attach connects to whatever the template left running.
 func (c *Child) attach(ctx context.Context) (err error) {
-	if c.resident.handle == nil {
+	if c.resident.Interpreter == nil && c.resident.PID > 0 {
 		_, err = c.Streams(ctx)
 	}
 	return err // an interpreter is attached to since it was woken
@@ -148,10 +150,36 @@ func (c *Child) ended() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	if c.grant != nil {
+		c.grant.Give()
+	}
 	c.mu.Unlock()
+	c.letGo()
+}
+
+// letGo gives back what the engine holds of the child besides the sandbox itself.
+func (c *Child) letGo() {
 	c.Detach()
 	c.client.Close()
 	c.engine.forget(c)
+}
+
+// take has the child take its part of a quota until it ends.
+func (c *Child) take(grant *access.Grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grant = grant
+	if c.alive() != nil {
+		grant.Give()
+	}
+}
+
+// hand gives the sandbox to whoever holds it from now on, and notes its end in the tree.
+// The child is of no use any more.
+func (c *Child) hand() (sandbox.Instance, *access.Grant) {
+	c.unwatch()
+	c.letGo()
+	return c.instance, c.grant
 }
 
 // Stats says what the child uses now.

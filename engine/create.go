@@ -63,7 +63,12 @@ func (r CreateRequest) validate(who Caller) error {
 		return err
 	}
 	if r.Template != "" {
-		return &sandbox.Error{Class: sandbox.NotFound, Op: "engine: create", Field: "template", Reason: fmt.Sprintf("there is no template %.80q", r.Template)}
+		if r.Snapshot != "" {
+			return sandbox.Invalidf("snapshot", "a sandbox is made of a template or of a snapshot, and of one of them")
+		}
+		if err := fixed(r.Spec); err != nil {
+			return err
+		}
 	}
 	if err := validVolumes(r.Volumes); err != nil {
 		return err
@@ -133,6 +138,9 @@ func (f *fleet) destroyUnanswered(ctx context.Context, ids []string) (err error)
 }
 
 func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box, error) {
+	if req.Template != "" {
+		return f.createForked(ctx, who, req)
+	}
 	if req.Snapshot != "" {
 		return f.createFrom(ctx, who, req)
 	}
@@ -194,17 +202,23 @@ func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []reco
 		}
 	}
 	for i, b := range boxes {
-		f.index.add(b)
+		f.hold(b)
 		b.serve(driver, instances[i])
 		<-b.turn
 	}
 	return boxes, nil
 }
 
+// hold begins to list a new box, and counts it for its template.
+func (f *fleet) hold(b *box) {
+	f.index.add(b)
+	f.catalogue.count(b.view(), 1, 1)
+}
+
 // abandon ends boxes that were noted beside one that could not be.
 func (f *fleet) abandon(boxes []*box) (err error) {
 	for _, b := range boxes {
-		f.index.add(b)
+		f.hold(b)
 		err = errors.Join(err, f.end(b, sandbox.Exit{Cause: sandbox.Destroyed, Detail: "not all of its siblings could be made"}))
 		<-b.turn
 	}

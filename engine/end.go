@@ -84,6 +84,8 @@ func (f *fleet) end(b *box, exit sandbox.Exit) error {
 	b.grant.Give()
 	f.endMarks(b)
 	f.noteEnd(b.copy())
+	f.engine.tree.end(b.id, time.Now())
+	f.catalogue.count(b.view(), 0, -1)
 	f.forget(f.index.end(b))
 	return errors.Join(f.leaveVolumes(b.copy()), b.clean(""))
 }

@@ -227,7 +227,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.calls.Wait()
 	if e.fleet != nil {
-		errs = append(errs, e.fleet.stop(ctx))
+		errs = append(errs, e.fleet.stop(ctx), e.fleet.catalogue.stop(ctx))
 	}
 	for _, c := range e.living() {
 		errs = append(errs, c.Destroy(ctx))

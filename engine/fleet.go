@@ -36,6 +36,8 @@ type fleet struct {
 	sweeper   *sweeper
 	rights    *rights
 	volumes   *volumes
+	// catalogue is the templates of tenants.
+	catalogue *catalogue
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -63,6 +65,9 @@ func Open(opts Options) (*Engine, error) {
 	if err == nil {
 		err = f.recover()
 	}
+	if err == nil {
+		err = f.catalogue.recover()
+	}
 	if err != nil {
 		e.end()
 		return nil, errors.Join(fmt.Errorf("engine: open: %w", err), f.shut(context.Background()))
@@ -71,6 +76,7 @@ func Open(opts Options) (*Engine, error) {
 	e.watching.Go(f.sweep)
 	e.watching.Go(f.keepBudget)
 	f.resumeInterrupted()
+	f.catalogue.prepareAnew()
 	return e, nil
 }
 
@@ -79,6 +85,9 @@ func (f *fleet) open(opts Options) (err error) {
 		return err
 	}
 	if f.records, err = state.NewKind[record](f.dir, "sandboxes", recordFormat, nil); err != nil {
+		return err
+	}
+	if f.catalogue, err = openCatalogue(f); err != nil {
 		return err
 	}
 	if f.snapshots, err = state.NewKind[snapshotRecord](f.dir, "snapshots", snapshotFormat, nil); err != nil {

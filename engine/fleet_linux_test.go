@@ -37,12 +37,15 @@ type house struct {
 // unbounded are rights that hosts without control groups of this user's can hold too.
 var unbounded = access.Policy{UnboundedMemory: true, UnboundedDisk: true}
 
+// openAccess gives them to every tenant.
+var openAccess = access.Config{Default: access.Tenant{Policy: unbounded}}
+
 func newHouse(t testing.TB, keep sandbox.Fidelity) *house {
 	t.Helper()
 	if keep == sandbox.Checkpoint && runtime.GOARCH != "amd64" {
 		t.Skip("the memory of cells is kept on amd64 only")
 	}
-	return &house{t, t.TempDir(), keep, access.Config{Default: access.Tenant{Policy: unbounded}}}
+	return &house{t, t.TempDir(), keep, openAccess}
 }
 
 func (h *house) options() engine.Options {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"aether/sandbox"
@@ -169,7 +170,7 @@ func (q Query) before() (uint64, error) {
 // wants says whether all that is set holds.
 func (q Query) wants(s Sandbox) bool {
 	return holds(q.Metadata, s.Metadata) && (len(q.States) == 0 || slices.Contains(q.States, s.State)) &&
-		(q.Driver == "" || q.Driver == s.Driver) && (q.Template == "" || q.Template == s.Template)
+		(q.Driver == "" || q.Driver == s.Driver) && (q.Template == "" || q.Template == s.Template || strings.HasPrefix(s.Template, q.Template+"@"))
 }
 
 // holds says whether metadata has all that is wanted of it.

@@ -126,7 +126,11 @@ func (p *Pool) fill(ctx context.Context) error {
 		if n < 1 {
 			return nil
 		}
-		if err := p.add(ctx, template, n); err != nil {
+		err = p.add(ctx, template, n)
+		if n > 1 && sandbox.ClassOf(err) == sandbox.Exhausted {
+			err = p.add(ctx, template, 1) // there may be room for some of them
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -210,7 +214,7 @@ func (p *Pool) add(ctx context.Context, template *Template, n int) error {
 	for i := range specs {
 		specs[i] = p.childSpec()
 	}
-	children, err := template.Fork(ctx, specs...)
+	children, err := p.opts.fork(ctx, template, specs)
 	if err != nil {
 		return err
 	}
@@ -234,5 +238,6 @@ func (p *Pool) park(template *Template, children []*Child) bool {
 		return false
 	}
 	p.parked = append(p.parked, children...)
+	p.filled = p.filled || len(p.parked) >= p.opts.Size
 	return true
 }

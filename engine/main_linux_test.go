@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimDir); dir != "" {
 		os.Exit(victim(dir))
 	}
+	if dir := os.Getenv(templateVictim); dir != "" {
+		os.Exit(prepareAndWait(dir))
+	}
 	engine.SweepAfter(10 * time.Millisecond) // so that it happens beside everything else
 	os.Exit(run(m))
 }

@@ -114,7 +114,7 @@ func (f *fleet) freezeFork(ctx context.Context, b *box) (*origin, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := newOrigin(f.engine, "", made[0], resident{})
+	o := newOrigin(f.engine, "", made[0], Resident{})
 	if err = o.freeze(ctx); err == nil && o.frozen == nil {
 		err = &sandbox.Error{Class: sandbox.Unavailable, Reason: "a fork of the sandbox cannot be frozen on this host", Remedy: "take a snapshot"}
 	}

@@ -10,11 +10,13 @@ import (
 	"aether/sandbox"
 )
 
-// resident is the process that a template leaves running, by its number inside,
-// which is the same in every child.
-type resident struct {
-	pid    int
-	handle *interpreter.Handle // of an interpreter
+// Resident is the process that a template leaves running.
+type Resident struct {
+	// PID is its number inside, which is the same in every child; zero if the template
+	// left nothing that it knows of.
+	PID int `json:"pid,omitempty"`
+	// Interpreter names it to whoever attaches to it, if it is an interpreter.
+	Interpreter *interpreter.Handle `json:"interpreter,omitempty"`
 }
 
 // origin is a sandbox that can be forked: a template's own, or a child.
@@ -22,25 +24,33 @@ type origin struct {
 	engine   *Engine
 	template string
 	instance sandbox.Instance
-	resident resident
+	resident Resident
 	// frozen is how it is kept between forks, nil if it runs.
 	frozen sandbox.Pauser
 	turn   chan struct{} // held by the fork under way
 	done   chan struct{} // closed when the sandbox has ended
 	exit   sandbox.Exit  // once done is closed
+	// unwatch ends the watching: somebody else holds the sandbox from then on.
+	unwatch context.CancelFunc
 }
 
-func newOrigin(e *Engine, template string, instance sandbox.Instance, r resident) *origin {
+func newOrigin(e *Engine, template string, instance sandbox.Instance, r Resident) *origin {
 	return &origin{engine: e, template: template, instance: instance, resident: r,
 		turn: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // watch notes the sandbox's end and calls ended. It needs no bound: whoever
-// closes the engine destroys the sandbox.
+// closes the engine destroys the sandbox, or has it unwatched before.
 func (o *origin) watch(ended func()) {
+	var ctx context.Context
+	ctx, o.unwatch = context.WithCancel(context.Background())
 	o.engine.watching.Go(func() {
+		defer o.unwatch()
 		var err error
-		if o.exit, err = o.instance.Wait(context.Background()); err != nil {
+		if o.exit, err = o.instance.Wait(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
 			o.engine.log.Error("engine: why a sandbox has ended is not known", "sandbox", o.instance.ID(), "err", err)
 		}
 		o.engine.tree.end(o.instance.ID(), time.Now())

@@ -268,8 +268,9 @@ func (r record) laterSpec(id string) sandbox.Spec {
 	return spec
 }
 
+func (r record) childSpec(id string) sandbox.Spec { return childSpec(r.Spec, id) }
+
 // childSpec is what of a Spec counts for an instance that is restored or forked.
-func (r record) childSpec(id string) sandbox.Spec {
-	return sandbox.Spec{ID: id, Isolation: r.Spec.Isolation, Limits: r.Spec.Limits, Network: r.Spec.Network,
-		Timeouts: r.Spec.Timeouts, Metadata: r.Spec.Metadata}
+func childSpec(of sandbox.Spec, id string) sandbox.Spec {
+	return sandbox.Spec{ID: id, Isolation: of.Isolation, Limits: of.Limits, Network: of.Network, Timeouts: of.Timeouts, Metadata: of.Metadata}
 }

@@ -19,6 +19,12 @@ type PoolOptions struct {
 	// Spec is what its children are to be; see sandbox.Forker for what of it
 	// counts. Its lifetime begins with the claim.
 	Spec sandbox.Spec
+
+	// fork makes the children; nil is Template.Fork.
+	fork func(context.Context, *Template, []sandbox.Spec) ([]*Child, error)
+	// low, unless it is nil, is told how many are ready when less than a quarter is, once
+	// until the pool is full again.
+	low func(ready int)
 }
 
 const maxPool = 10_000
@@ -48,6 +54,7 @@ type Pool struct {
 	template *Template
 	parked   []*Child // oldest first
 	stats    PoolStats
+	filled   bool      // it was full, and has not been low since
 	told     time.Time // when a failure was logged that still stands
 	closed   bool
 }
@@ -88,12 +95,22 @@ func (e *Engine) Pool(tenant, template string, opts PoolOptions) (*Pool, error) 
 	if p := e.pools[key]; p != nil {
 		return p, nil
 	}
-	p := &Pool{tenant: tenant, opts: opts, engine: e, template: t, wake: make(chan struct{}, 1), kept: make(chan struct{})}
+	return e.startPool(key, t, opts), nil
+}
+
+// startPool begins to fill a pool. e.mu is held.
+func (e *Engine) startPool(key poolKey, t *Template, opts PoolOptions) *Pool {
+	if opts.fork == nil {
+		opts.fork = func(ctx context.Context, t *Template, specs []sandbox.Spec) ([]*Child, error) {
+			return t.Fork(ctx, specs...)
+		}
+	}
+	p := &Pool{tenant: key.tenant, opts: opts, engine: e, template: t, wake: make(chan struct{}, 1), kept: make(chan struct{})}
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
 	e.pools[key] = p
 	go p.keep(ctx)
-	return p, nil
+	return p
 }
 
 // Claim gives a child that nobody else has or had. It comes from those that are
@@ -126,6 +143,7 @@ func (p *Pool) take() (*Child, *Template, error) {
 		return nil, nil, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: claim", Reason: "the pool is closed"}
 	}
 	defer p.rouse()
+	defer p.lower()
 	p.stats.Claimed++
 	for len(p.parked) > 0 {
 		child := p.parked[0]
@@ -139,8 +157,16 @@ func (p *Pool) take() (*Child, *Template, error) {
 	return nil, p.template, nil
 }
 
+// lower tells that few are left. p.mu is held.
+func (p *Pool) lower() {
+	if p.filled && p.opts.low != nil && 4*len(p.parked) < p.opts.Size {
+		p.filled = false
+		p.opts.low(len(p.parked))
+	}
+}
+
 func (p *Pool) fork(ctx context.Context, template *Template) (*Child, error) {
-	children, err := template.Fork(ctx, p.childSpec())
+	children, err := p.opts.fork(ctx, template, []sandbox.Spec{p.childSpec()})
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,9 @@ const (
 	StepStart  = "starting"
 	StepReady  = "waiting until it is ready"
 	StepTry    = "trying a fork"
+	// Those of a template that is made of a sandbox, or of its memory.
+	StepFork    = "forking the sandbox"
+	StepRestore = "restoring its memory"
 )
 
 // preparation is a template while it is made.
@@ -27,7 +30,7 @@ type preparation struct {
 	instance sandbox.Instance
 	client   *guest.Client
 	notify   func(step string)
-	resident resident
+	resident Resident
 	streams  *Streams // of a command that was started
 	output   *lines
 }
@@ -83,7 +86,7 @@ func (p *preparation) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("engine: start %s: %w", shown(command), err)
 	}
-	p.streams, p.resident = streams, resident{pid: streams.Pid()}
+	p.streams, p.resident = streams, Resident{PID: streams.Pid()}
 	return nil
 }
 
@@ -94,7 +97,7 @@ func (p *preparation) startCode(ctx context.Context, code Code) error {
 	}
 	defer context.Detach()
 	handle := context.Handle()
-	p.resident = resident{pid: handle.PID, handle: &handle}
+	p.resident = Resident{handle.PID, &handle}
 	result, err := context.Run(ctx, code.Source, interpreter.Handler{})
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)

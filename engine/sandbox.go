@@ -82,10 +82,14 @@ type Sandbox struct {
 	Volumes  []VolumeMount     `json:"volumes,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Template, Snapshot and Parent are what it was made of.
-	Template string    `json:"template,omitempty"`
-	Snapshot string    `json:"snapshot,omitempty"`
-	Parent   string    `json:"parent,omitempty"`
-	Created  time.Time `json:"created"`
+	Template string `json:"template,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+	Parent   string `json:"parent,omitempty"`
+	// Resident is what its template left running, and Took how long the fork took that made
+	// it.
+	Resident *Resident     `json:"resident,omitempty"`
+	Took     time.Duration `json:"fork_ns,omitempty"`
+	Created  time.Time     `json:"created"`
 	// Expires is when its time is over, and Then what happens then.
 	Expires    time.Time `json:"expires,omitzero"`
 	Then       Then      `json:"then,omitempty"`

@@ -15,7 +15,7 @@ import (
 type Template struct {
 	*origin
 	recipe   Recipe
-	driver   sandbox.Info
+	driver   sandbox.Driver
 	fidelity sandbox.Fidelity
 	prepared time.Time
 	took     time.Duration
@@ -28,7 +28,7 @@ func (t *Template) ID() string { return t.instance.ID() }
 func (t *Template) Recipe() Recipe { return t.recipe }
 
 // Driver is what runs it, and Fidelity what its forks carry over.
-func (t *Template) Driver() sandbox.Info       { return t.driver }
+func (t *Template) Driver() sandbox.Info       { return t.driver.Info() }
 func (t *Template) Fidelity() sandbox.Fidelity { return t.fidelity }
 
 // Prepared is when it was ready, and Took how long that took.
@@ -68,8 +68,8 @@ func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Reci
 			err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
 		}
 	}()
-	t := &Template{recipe: recipe, driver: driver.Info()}
-	if t.fidelity, err = fidelityOf(instance, t.driver.Name); err != nil {
+	t := &Template{recipe: recipe, driver: driver}
+	if t.fidelity, err = fidelityOf(instance, driver.Info().Name); err != nil {
 		return nil, err
 	}
 	p := &preparation{recipe: recipe, instance: instance, client: client, notify: notify}
@@ -81,15 +81,24 @@ func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Reci
 		return nil, err
 	}
 	t.origin = newOrigin(e, recipe.Name, instance, p.resident)
-	if err := t.freeze(ctx); err != nil {
+	if err := t.settle(ctx, notify); err != nil {
 		return nil, err
+	}
+	t.took = time.Since(start)
+	return t, nil
+}
+
+// settle freezes a template that has come to where its forks begin, and tries one.
+func (t *Template) settle(ctx context.Context, notify func(string)) error {
+	if err := t.freeze(ctx); err != nil {
+		return err
 	}
 	notify(StepTry)
 	if err := t.try(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	t.prepared, t.took = time.Now(), time.Since(start)
-	return t, nil
+	t.prepared = time.Now().Round(0)
+	return nil
 }
 
 // try forks the template once, so that one that cannot be forked, for what runs in

@@ -74,6 +74,25 @@ func (t *tree) forgetOne() {
 	}
 }
 
+// branch adds a sandbox whose parent is in the tree.
+func (t *tree) branch(n Node) {
+	t.mu.Lock()
+	parent := t.nodes[n.Parent]
+	t.mu.Unlock()
+	if parent != nil {
+		t.add(n)
+	}
+}
+
+// below gives the nodes that descend from one, and that one, as list does.
+func (t *tree) below(root string) []Node {
+	kin := map[string]bool{root: true}
+	return slices.DeleteFunc(t.list(), func(n Node) bool {
+		kin[n.ID] = kin[n.ID] || kin[n.Parent]
+		return !kin[n.ID]
+	})
+}
+
 // list gives all nodes, oldest first; a parent comes before its children.
 func (t *tree) list() []Node {
 	t.mu.Lock()
