@@ -81,11 +81,11 @@ func (b *build) wait(ctx context.Context, notify func(string)) error {
 	return context.Cause(ctx)
 }
 
-// start begins to make a version by do, with one who waits. c.mu is held.
-func (c *catalogue) start(v *version, digest string, do func(context.Context, func(string)) (*Template, error)) *build {
+// start begins to make a version by do, with one who waits. Of the context only the values
+// count. c.mu is held.
+func (c *catalogue) start(ctx context.Context, v *version, digest string, do func(context.Context, func(string)) (*Template, error)) *build {
 	b := &build{version: v, digest: digest, done: make(chan struct{}), waiting: 1, told: map[*func(string)]bool{}}
-	var ctx context.Context
-	ctx, b.cancel = context.WithCancelCause(context.Background())
+	ctx, b.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	v.build = b
 	if digest != "" {
 		c.builds[digest] = b

@@ -69,8 +69,9 @@ type PoolStats struct {
 	// to be forked then.
 	Claimed int64 `json:"claimed"`
 	Direct  int64 `json:"direct"`
-	// Err is why the pool is not full, if it is not.
-	Err error `json:"-"`
+	// Err is why the pool is not full, if it is not, and Reason its text.
+	Err    error  `json:"-"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Pool gives the tenant's pool of a template. The first call makes it, and its
@@ -193,7 +194,9 @@ func (p *Pool) Stats() PoolStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stats := p.stats
-	stats.Ready = len(p.parked)
+	if stats.Ready = len(p.parked); stats.Err != nil {
+		stats.Reason = stats.Err.Error()
+	}
 	return stats
 }
 

@@ -64,7 +64,7 @@ func (c *catalogue) prepare(ctx context.Context, who Caller, req TemplateRequest
 		return nil, err
 	}
 	said := declaration{req.Tags, req.Ahead, req.Version, ""}
-	b, joined, err := c.begin(who, req.Driver, recipe, said)
+	b, joined, err := c.begin(ctx, who, req.Driver, recipe, said)
 	if err == nil {
 		err = b.wait(ctx, notify)
 	}
@@ -78,7 +78,7 @@ func (c *catalogue) prepare(ctx context.Context, who Caller, req TemplateRequest
 }
 
 // begin finds the build of a recipe that runs already, or starts one.
-func (c *catalogue) begin(who Caller, driver string, recipe Recipe, said declaration) (b *build, joined bool, err error) {
+func (c *catalogue) begin(ctx context.Context, who Caller, driver string, recipe Recipe, said declaration) (b *build, joined bool, err error) {
 	digest, err := digestOf(struct {
 		Tenant, Driver string
 		Recipe         Recipe
@@ -97,7 +97,7 @@ func (c *catalogue) begin(who Caller, driver string, recipe Recipe, said declara
 		return nil, false, err
 	}
 	v.record.Recipe, v.record.Asked = recipe, driver
-	return c.start(v, digest, c.cooking(v, who)), false, nil
+	return c.start(ctx, v, digest, c.cooking(v, who)), false, nil
 }
 
 // next is the next version of a name, of which nothing is there yet. Errors: Conflict.

@@ -115,13 +115,17 @@ type TemplatePage struct {
 }
 
 const (
-	maxTags  = 16
-	maxAhead = 1000
+	maxTags   = 16
+	maxAhead  = 1000
+	maxSource = 1 << 20 // of code, which is remembered
 )
 
 func (r TemplateRequest) validate(who Caller) error {
 	if err := r.Recipe.Validate(); err != nil {
 		return err
+	}
+	if r.Recipe.Code != nil && len(r.Recipe.Code.Source) > maxSource {
+		return sandbox.Invalidf("code", "%d bytes are more than %d", len(r.Recipe.Code.Source), maxSource)
 	}
 	if r.Recipe.Spec.ID != "" {
 		return sandbox.Invalidf("recipe.spec.id", "ids are the engine's: leave it empty")

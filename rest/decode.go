@@ -18,7 +18,12 @@ import (
 // body reads the JSON of a request into a value. An absent body leaves it as it is.
 // Errors: Invalid, with the field at fault; Timeout if it takes too long to come.
 func (s *Server) body(w http.ResponseWriter, r *request, into any) error {
-	text, err := s.receive(w, r)
+	return s.bodyOf(w, r, into, s.opts.Limits.BodyBytes)
+}
+
+// bodyOf is body with a bound of its own.
+func (s *Server) bodyOf(w http.ResponseWriter, r *request, into any, most int64) error {
+	text, err := s.receive(w, r, most)
 	if err != nil || len(text) == 0 {
 		return err
 	}
@@ -30,12 +35,12 @@ func (s *Server) body(w http.ResponseWriter, r *request, into any) error {
 }
 
 // receive reads the whole body, within its bounds of bytes and time.
-func (s *Server) receive(w http.ResponseWriter, r *request) ([]byte, error) {
+func (s *Server) receive(w http.ResponseWriter, r *request, most int64) ([]byte, error) {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(s.opts.Limits.Receive)); err != nil {
 		return nil, err
 	}
-	text, err := bounded.ReadAll(r.Body, "the body", s.opts.Limits.BodyBytes)
+	text, err := bounded.ReadAll(r.Body, "the body", most)
 	if long := (*bounded.TooLong)(nil); errors.As(err, &long) {
 		return nil, &statusError{&sandbox.Error{Class: sandbox.Invalid, Field: "body", Err: err}, http.StatusRequestEntityTooLarge}
 	}

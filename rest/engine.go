@@ -37,6 +37,13 @@ type Engine interface {
 	Mark(ctx context.Context, who engine.Caller, id, name string) (engine.Mark, error)
 	Marks(ctx context.Context, who engine.Caller, id string) ([]engine.Mark, error)
 	DeleteMark(ctx context.Context, who engine.Caller, id, name string) error
+	PrepareTemplate(ctx context.Context, who engine.Caller, req engine.TemplateRequest, notify func(step string)) (engine.TemplateInfo, error)
+	Promote(ctx context.Context, who engine.Caller, id string, req engine.PromoteRequest) (engine.TemplateInfo, error)
+	GetTemplate(ctx context.Context, who engine.Caller, template string) (engine.TemplateInfo, error)
+	ListTemplates(ctx context.Context, who engine.Caller, q engine.TemplateQuery) (engine.TemplatePage, error)
+	ChangeTemplate(ctx context.Context, who engine.Caller, template string, change engine.TemplateChange) (engine.TemplateInfo, error)
+	RemoveTemplate(ctx context.Context, who engine.Caller, template string) error
+	TemplateTree(ctx context.Context, who engine.Caller, template string) ([]engine.Node, error)
 	// Events gives the history after a number, and then what happens until the
 	// context ends; for one that has ended already, the history alone.
 	Events(ctx context.Context, who engine.Caller, after uint64) iter.Seq2[engine.Event, error]

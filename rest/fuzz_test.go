@@ -15,11 +15,11 @@ import (
 // FuzzBody: whatever callers send is taken or refused as invalid with a field, and what
 // is taken means the same when it is sent again.
 func FuzzBody(f *testing.F) {
-	for _, seed := range []string{"", "{}", `{"spec":{"image":"host","limits":{"cpus":0.5}},"timeout_ns":5,"then":"pause"}`, `{"metadata":{"a":"b"}}`, `{"timeout_ns":1e99}`, `{"spec":{"isolation":"x"}}`, "[[[["} {
+	for _, seed := range []string{"", "{}", `{"spec":{"image":"host","limits":{"cpus":0.5}},"timeout_ns":5,"then":"pause"}`, `{"metadata":{"a":"b"}}`, `{"timeout_ns":1e99}`, `{"spec":{"isolation":"x"}}`, `{"recipe":{"name":"a","code":{"language":"python"}},"tags":["b"],"ahead":2}`, "[[[["} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, into := range []any{new(engine.CreateRequest), new(engine.ForkRequest), new(engine.SnapshotRequest), new(engine.RollbackRequest), new(MarkRequest), new(PauseRequest), new(Change), new(ExecRequest)} {
+		for _, into := range []any{new(engine.CreateRequest), new(engine.ForkRequest), new(engine.SnapshotRequest), new(engine.RollbackRequest), new(MarkRequest), new(PauseRequest), new(Change), new(ExecRequest), new(engine.TemplateRequest), new(engine.PromoteRequest), new(engine.TemplateChange)} {
 			if err := decode(text, into); err != nil {
 				if f := failureOf(err, false); f.Class != "invalid" || f.Field == "" {
 					t.Fatalf("%q: %+v", text, f)
@@ -44,6 +44,9 @@ func FuzzQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
+		if _, err := parseTemplateQuery(raw); err != nil && failureOf(err, false).Class != "invalid" {
+			t.Fatalf("%q: %v", raw, err)
+		}
 		q, err := parseQuery(raw)
 		if err != nil {
 			if f := failureOf(err, false); f.Class != "invalid" {

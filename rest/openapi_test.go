@@ -122,13 +122,13 @@ func typeName(value any) string {
 
 // incoming are the types that callers fill in, who may leave anything out.
 var incoming = []string{"CreateRequest", "ForkRequest", "SnapshotRequest", "RollbackRequest", "MarkRequest", "PauseRequest", "ResumeRequest", "Change", "VolumeRequest",
-	"PruneRequest", "KeyRequest"}
+	"PruneRequest", "KeyRequest", "TemplateRequest", "PromoteRequest", "TemplateChange"}
 
 // TestDescribesEveryBody: the schemas are the types, field by field, and there is no
 // schema without a type.
 func TestDescribesEveryBody(t *testing.T) {
 	a := described(t)
-	seen := map[string]bool{"State": true, "Then": true, "Boundary": true, "Fidelity": true, "Metadata": true}
+	seen := map[string]bool{"State": true, "TemplateState": true, "Then": true, "Boundary": true, "Fidelity": true, "Metadata": true}
 	walk := &walker{t: t, schemas: a.Components.Schemas, seen: seen}
 	for _, value := range []any{Failure{}, engine.Event{}} {
 		walk.named(reflect.TypeOf(value))
@@ -224,7 +224,7 @@ func reflectFields(of reflect.Type) func(func(reflect.StructField) bool) {
 
 // words are the texts that have a schema of their own, with what they may say.
 var words = map[reflect.Type]string{
-	reflect.TypeFor[engine.State](): "State", reflect.TypeFor[engine.Then](): "Then",
+	reflect.TypeFor[engine.State](): "State", reflect.TypeFor[engine.TemplateState](): "TemplateState", reflect.TypeFor[engine.Then](): "Then",
 	reflect.TypeFor[sandbox.Boundary](): "Boundary", reflect.TypeFor[sandbox.Fidelity](): "Fidelity",
 }
 

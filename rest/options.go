@@ -23,6 +23,9 @@ type Options struct {
 	// Count says how many sandboxes there are, by driver and state, for the metrics. Nil
 	// says nothing.
 	Count func() map[string]map[engine.State]int
+	// Images has a function be told how the images come that something done with the
+	// context that it gives needs. Nil tells nothing of them.
+	Images func(ctx context.Context, tell func(ImageProgress)) context.Context
 	// Audit is told of every request, by many at once. Nil tells nobody.
 	Audit func(Call)
 	// Doors are other handlers on the same listeners, by the patterns of
