@@ -8,12 +8,25 @@ import (
 
 // Pause implements sandbox.Pauser.
 func (i *instance) Pause(ctx context.Context) error {
-	return i.setPaused(true, func() error { return i.group.Freeze(ctx) })
+	return i.setPaused(true, func() error {
+		i.cell.Hold(true)
+		err := i.group.Freeze(ctx)
+		if err != nil {
+			i.cell.Hold(false)
+		}
+		return err
+	})
 }
 
 // Resume implements sandbox.Pauser.
 func (i *instance) Resume(context.Context) error {
-	return i.setPaused(false, func() error { return i.group.Thaw() })
+	return i.setPaused(false, func() error {
+		err := i.group.Thaw()
+		if err == nil {
+			i.cell.Hold(false)
+		}
+		return err
+	})
 }
 
 func (i *instance) setPaused(paused bool, change func() error) error {

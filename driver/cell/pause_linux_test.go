@@ -97,3 +97,36 @@ func TestPauseWithoutGroupsIsUnavailable(t *testing.T) {
 	instance := newCell(t, sandbox.Spec{})
 	wantClass(t, pauser(t, instance).Pause(t.Context()), sandbox.Unavailable, "")
 }
+
+// TestPauseBeforeAStandby: a moment after a command has started in a cell that was warm, a
+// process begins to stand by for the next one. Where the cell is paused by then, nobody
+// waits for that process, which could not begin.
+func TestPauseBeforeAStandby(t *testing.T) {
+	needRoot(t, "cgroups to freeze")
+	driver, _ := newDriverAhead(t, 2)
+	for range 4 {
+		instance := create(t, driver, sandbox.Spec{})
+		time.Sleep(50 * time.Millisecond) // until the next one is warm
+		start(t, instance, "exec sleep 1000")
+		if err := pauser(t, instance).Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Millisecond)
+		told := make(chan error, 1)
+		go func() { _, err := instance.Stats(t.Context()); told <- err }()
+		select {
+		case err := <-told:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("a paused cell does not tell what it uses")
+		}
+		if err := pauser(t, instance).Resume(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := sh(t, instance, "echo on"); got != "on" {
+			t.Errorf("it says %q", got)
+		}
+	}
+}

@@ -14,6 +14,7 @@ type readiness struct {
 	mu    sync.Mutex
 	next  *prejoined
 	ended bool
+	held  bool // nobody may begin to stand by
 	// unused ends who has stood by for too long.
 	unused *time.Timer
 }
@@ -40,7 +41,7 @@ func (c *Cell) ready(who credentials) (err error) {
 	r := &c.readiness
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended || r.next != nil || !c.standby() {
+	if r.ended || r.held || r.next != nil || !c.standby() {
 		return nil
 	}
 	if r.next, err = c.newPrejoined(who); err != nil {
@@ -102,6 +103,15 @@ func (r *readiness) stale(who credentials) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next != nil && !r.next.who.equal(who)
+}
+
+// Hold keeps everybody from beginning to stand by, or lets them again. It is for a cell
+// whose group is frozen: who is cloned into that never begins to run, and the thread that
+// waits for it would serve no other cell. Hold waits for who is just beginning.
+func (c *Cell) Hold(held bool) {
+	c.readiness.mu.Lock()
+	defer c.readiness.mu.Unlock()
+	c.readiness.held = held
 }
 
 // StandingBy is how many processes of the cell's groups are not the cell's own.
