@@ -49,14 +49,16 @@ func (d *daemon) watchIdle(ctx context.Context, over chan<- struct{}) {
 
 // busy says that somebody is connected, or that something would be lost or wait.
 func (d *daemon) busy(ctx context.Context) bool {
-	if !d.server.Idle() || len(d.engine.Templates()) > 0 {
+	if !d.server.Idle() {
 		return true
 	}
-	page, err := d.engine.List(ctx, engine.Caller{Operator: true, Name: "daemon"}, engine.Query{States: []engine.State{engine.Running, engine.Paused}, Limit: 1})
-	if err != nil {
-		d.log.Error("whether there are sandboxes is not known", "err", err)
+	self := engine.Caller{Operator: true, Name: "daemon"}
+	page, err := d.engine.List(ctx, self, engine.Query{States: []engine.State{engine.Running, engine.Paused}, Limit: 1})
+	templates, failed := d.engine.ListTemplates(ctx, self, engine.TemplateQuery{Limit: 1})
+	if err = errors.Join(err, failed); err != nil {
+		d.log.Error("whether anything is left is not known", "err", err)
 	}
-	return err != nil || len(page.Sandboxes) > 0
+	return err != nil || len(page.Sandboxes) > 0 || len(templates.Templates) > 0
 }
 
 // openEngine opens the engine. One that was started in the background waits for the

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/image"
+	"aether/rest"
 )
 
 const (
@@ -119,4 +120,18 @@ func unitOf(size int64) (unit float64, name string) {
 		return 1 << 20, "MiB"
 	}
 	return 1 << 10, "KiB"
+}
+
+// imageProgress has a daemon pass on what is seen of an image, no faster than it is drawn.
+func imageProgress(ctx context.Context, tell func(rest.ImageProgress)) context.Context {
+	var mu sync.Mutex
+	var last time.Time
+	return image.WithProgress(ctx, func(p image.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) >= redraw {
+			last = time.Now()
+			tell(rest.ImageProgress(p))
+		}
+	})
 }

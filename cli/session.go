@@ -39,7 +39,7 @@ func (s *session) run(list engine.Candidates, spec sandbox.Spec, args []string) 
 	s.driver, s.instance = made.Driver, made.Instance
 	s.created = time.Now()
 	defer func() { err = errors.Join(err, s.destroy()) }()
-	s.client = guest.ClientFor(s.instance, guest.ClientOptions{})
+	s.client = clientOf(s.instance)
 	s.end = func() { _ = s.destroy() } // which is tried again at the end
 	return s.finish(s.foreground.run(ctx, s.command(args), s.begin))
 }

@@ -21,7 +21,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"aether/cli/holder"
 	"aether/driver/all"
 	"aether/engine"
 	"aether/interpreter"
@@ -43,14 +42,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Stages of the talk of run with the holder of a template, at each of which this one
-// falls silent.
+// Stages of the talk of run with the daemon that holds a template, at each of which this
+// one falls silent.
 const (
 	silentAtOnce = iota
+	silentAtTemplate
 	silentAtHeaders
 	silentAtFork
 	silentInFork
-	silentAtDial
 	silentGuest
 	silentProcess
 	silentAtSignal
@@ -58,14 +57,14 @@ const (
 	stages
 )
 
-// silentHolder is a holder that says what is right until a stage, and then nothing.
-type silentHolder struct {
+// silentDaemon is one that says what is right until a stage, and then nothing.
+type silentDaemon struct {
 	stage int
 	code  bool
 	stuck chan string // told where it fell silent
 }
 
-func (h *silentHolder) silent(at int, r *http.Request) bool {
+func (h *silentDaemon) silent(at int, r *http.Request) bool {
 	if h.stage != at {
 		return false
 	}
@@ -76,7 +75,7 @@ func (h *silentHolder) silent(at int, r *http.Request) bool {
 	return true
 }
 
-func (h *silentHolder) serve(conn net.Conn) {
+func (h *silentDaemon) serve(conn net.Conn) {
 	defer conn.Close()
 	reader := bufio.NewReader(conn)
 	for {
@@ -95,38 +94,27 @@ func (h *silentHolder) serve(conn net.Conn) {
 }
 
 // answer answers one request, or nothing.
-func (h *silentHolder) answer(conn net.Conn, r *http.Request) bool {
+func (h *silentDaemon) answer(conn net.Conn, r *http.Request) bool {
 	switch path := r.URL.Path; {
-	case path == "/template" && r.Method == http.MethodGet:
+	case path == "/v1/templates/work":
+		if h.silent(silentAtTemplate, r) {
+			return false
+		}
 		if h.silent(silentAtHeaders, r) {
 			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{")
 			return false
 		}
-		info := holder.Info{Name: "work", Driver: "cell", Recipe: engine.Recipe{Name: "work"}}
-		if h.code {
-			info.Recipe.Code = &engine.Code{Language: interpreter.Python}
-		}
-		return answerJSON(conn, info, "")
-	case path == "/children":
+		return answerJSON(conn, engine.TemplateInfo{ID: "root", Name: "work", Driver: "cell", Resident: h.resident()}, "")
+	case path == "/v1/attached":
 		if h.silent(silentAtFork, r) {
 			return false
 		}
-		born := map[string]any{"id": "child", "resident": 7}
-		if h.code {
-			born["handle"] = interpreter.Handle{Language: interpreter.Python, PID: 7, Key: strings.Repeat("a", 32)}
-		}
-		text, _ := json.Marshal(born)
+		text, _ := json.Marshal(engine.Sandbox{ID: "child", Resident: h.resident()})
 		if h.silent(silentInFork, r) {
 			text = text[:3]
 		}
-		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
+		fmt.Fprintf(conn, "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
 		return false // and stays open
-	case strings.HasSuffix(path, "/dial"):
-		if h.silent(silentAtDial, r) {
-			return false
-		}
-		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: aether-guest\r\n\r\n")
-		return true
 	case strings.Contains(path, "/process.Process/"):
 		return h.guest(conn, r)
 	case r.Method == http.MethodDelete && h.silent(silentAtEnd, r):
@@ -137,7 +125,7 @@ func (h *silentHolder) answer(conn net.Conn, r *http.Request) bool {
 }
 
 // guest answers as the guest service of the child.
-func (h *silentHolder) guest(conn net.Conn, r *http.Request) bool {
+func (h *silentDaemon) guest(conn net.Conn, r *http.Request) bool {
 	if h.silent(silentGuest, r) {
 		return false
 	}
@@ -159,6 +147,15 @@ func (h *silentHolder) guest(conn net.Conn, r *http.Request) bool {
 	}
 }
 
+// resident is what the template has left running.
+func (h *silentDaemon) resident() *engine.Resident {
+	left := &engine.Resident{PID: 7}
+	if h.code {
+		left.Interpreter = &interpreter.Handle{Language: interpreter.Python, PID: 7, Key: strings.Repeat("a", 32)}
+	}
+	return left
+}
+
 func answerJSON(w io.Writer, v any, head string) bool {
 	text, err := json.Marshal(v)
 	if err == nil {
@@ -167,9 +164,9 @@ func answerJSON(w io.Writer, v any, head string) bool {
 	return err == nil
 }
 
-func (h *silentHolder) listen(t *testing.T, state string) {
+func (h *silentDaemon) listen(t *testing.T, state string) {
 	t.Helper()
-	dir := filepath.Join(state, "run", "templates", "work")
+	dir := filepath.Join(state, "run", "daemon")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +189,9 @@ func (h *silentHolder) listen(t *testing.T, state string) {
 // endTime is how long run may take to end after it is told to, whoever is silent.
 const endTime = 30 * time.Second
 
-// TestSilentHolder sends run a SIGTERM while it waits for a holder, or for the guest
+// TestSilentDaemon sends run a SIGTERM while it waits for a daemon, or for the guest
 // service behind it, that has fallen silent: it must end, at every stage of the talk.
-func TestSilentHolder(t *testing.T) {
+func TestSilentDaemon(t *testing.T) {
 	for stage := range stages {
 		for name, args := range map[string][]string{"command": {"--", "true"}, "resident": nil, "code": {"-c", "1"}} {
 			if stage >= silentProcess && name != "command" {
@@ -207,7 +204,7 @@ func TestSilentHolder(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { os.RemoveAll(state) })
-				h := &silentHolder{stage: stage, code: name == "code", stuck: make(chan string, 1)}
+				h := &silentDaemon{stage: stage, code: name == "code", stuck: make(chan string, 1)}
 				h.listen(t, state)
 				h.endsAfterSignal(t, state, append([]string{"run", "--template", "work"}, args...))
 			})
@@ -215,7 +212,7 @@ func TestSilentHolder(t *testing.T) {
 	}
 }
 
-func (h *silentHolder) endsAfterSignal(t *testing.T, state string, args []string) {
+func (h *silentDaemon) endsAfterSignal(t *testing.T, state string, args []string) {
 	var out bytes.Buffer
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), mainVariable+"=1", "AETHER_STATE_DIR="+state)

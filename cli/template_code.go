@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"aether/cli/holder"
-	"aether/guest"
 	"aether/interpreter"
 	"aether/sandbox"
 )
@@ -44,13 +42,13 @@ type codeTimes struct {
 type coding struct {
 	flags  *runFlags
 	cmd    *cobra.Command
-	driver *holder.Driver
+	driver *forks
 	start  time.Time
 	first  firstByte
 	answer codeResult
 }
 
-func (f *runFlags) runCode(cmd *cobra.Command, driver *holder.Driver, spec sandbox.Spec) error {
+func (f *runFlags) runCode(cmd *cobra.Command, driver *forks, spec sandbox.Spec) error {
 	if f.terminal {
 		return sandbox.Invalidf("-t", "code has no terminal")
 	}
@@ -70,19 +68,16 @@ func (c *coding) run(spec sandbox.Spec, code string) (err error) {
 	ctx, stop := signal.NotifyContext(c.cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	made, err := c.driver.Create(ctx, spec)
+	child, err := c.driver.fork(ctx, spec)
 	if err != nil {
 		return err
 	}
-	child := made.(*holder.Child)
 	defer func() { err = errors.Join(err, child.Destroy(context.Background())) }()
 	c.answer.Sandbox, c.answer.Times.Created = child.ID(), c.since(time.Now())
-	c.answer.Times.Fork = float64(child.Took().Microseconds()) / 1000
-	client := guest.ClientFor(child, guest.ClientOptions{})
-	defer client.Close()
-	copied, err := interpreter.Attach(ctx, client, *child.Handle(), interpreter.Options{})
+	c.answer.Times.Fork = float64(child.Took.Microseconds()) / 1000
+	copied, err := interpreter.Attach(ctx, child.inside, *child.Resident.Interpreter, interpreter.Options{})
 	if err != nil {
-		return err
+		return ofSandbox(err)
 	}
 	defer copied.Detach()
 	return c.call(ctx, copied, code)

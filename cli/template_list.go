@@ -8,51 +8,41 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"aether/cli/holder"
 	"aether/engine"
+	"aether/rest"
 	"aether/sandbox"
 )
 
-// States of a template.
-const (
-	stateReady     = "ready"
-	statePreparing = "preparing"
-	stateDead      = "dead"
-)
-
-// templateSummary is a template as list and prepare print it.
+// templateSummary is a version of a template as list and prepare print it.
 type templateSummary struct {
-	Name    string `json:"name"`
-	State   string `json:"state"`
-	Holder  int    `json:"holder,omitempty"`
-	Sandbox string `json:"sandbox,omitempty"`
-	Driver  string `json:"driver,omitempty"`
-	Image   string `json:"image"`
+	Name    string               `json:"name"`
+	Version int                  `json:"version"`
+	Tags    []string             `json:"tags,omitempty"`
+	Latest  bool                 `json:"latest"`
+	State   engine.TemplateState `json:"state"`
+	Reason  string               `json:"reason,omitempty"`
+	Sandbox string               `json:"sandbox,omitempty"`
+	Driver  string               `json:"driver,omitempty"`
+	Image   string               `json:"image"`
 	// Runs is what is left running: a language, or a command.
 	Runs      string     `json:"runs"`
 	Prepared  *time.Time `json:"prepared,omitempty"`
 	PrepareMS float64    `json:"prepare_ms,omitempty"`
 	Memory    *int64     `json:"memory_bytes,omitempty"`
-	Living    *int       `json:"living_children,omitempty"`
-	Forks     *int       `json:"forks_remembered,omitempty"`
+	Living    int        `json:"living_children"`
+	Forks     int        `json:"forks_remembered"`
 	Ahead     *int       `json:"ready_children,omitempty"`
-	// Log is why a holder ended, where it could say so.
-	Log string `json:"log,omitempty"`
 }
 
-func summaryOf(info holder.Info) templateSummary {
-	living, forks := 0, 0
-	for _, n := range info.Tree {
-		if n.Parent == "" {
-			continue
-		}
-		if forks++; n.Ended == nil {
-			living++
-		}
+func summaryOf(info engine.TemplateInfo) templateSummary {
+	s := templateSummary{Name: info.Name, Version: info.Version, Tags: info.Tags, Latest: info.Latest, State: info.State, Reason: info.Reason,
+		Sandbox: info.ID, Driver: info.Driver, Image: imageOf(info.Recipe), Runs: residentText(info), Living: info.Living, Forks: info.Forks}
+	if info.State == engine.TemplateReady {
+		s.Prepared, s.PrepareMS = &info.Prepared, float64(info.Took.Microseconds())/1000
 	}
-	s := templateSummary{Name: info.Name, State: stateReady, Holder: info.Holder, Sandbox: info.ID, Driver: info.Driver,
-		Image: imageOf(info.Recipe), Runs: residentText(info.Recipe), Prepared: &info.Prepared, PrepareMS: float64(info.Took.Microseconds()) / 1000,
-		Memory: info.Stats.MemoryBytes, Living: &living, Forks: &forks}
+	if info.Stats != nil {
+		s.Memory = info.Stats.MemoryBytes
+	}
 	if info.Pool != nil {
 		s.Ahead = &info.Pool.Ready
 	}
@@ -66,41 +56,6 @@ func imageOf(r engine.Recipe) string {
 	return r.Spec.Image
 }
 
-// askTime bounds the wait for the answer of one holder.
-const askTime = 5 * time.Second
-
-// summarize asks the holder of a template, or says what is known without it.
-func summarize(ctx context.Context, dir holder.Dir, name string) (templateSummary, error) {
-	info, err := askHolder(ctx, dir, name)
-	if err == nil {
-		return summaryOf(info), nil
-	}
-	s := templateSummary{Name: name, State: stateDead, Image: "-", Runs: "-"}
-	held, err := dir.Held(name)
-	if err != nil {
-		return s, err
-	}
-	if held {
-		s.State = statePreparing
-	}
-	if m, err := dir.Manifest(name); err == nil {
-		s.Holder, s.Image, s.Runs = m.Holder, imageOf(m.Recipe), residentText(m.Recipe)
-	}
-	s.Log, err = dir.Log(name)
-	return s, err
-}
-
-func askHolder(ctx context.Context, dir holder.Dir, name string) (info holder.Info, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	client, err := dir.Dial(ctx, name)
-	if err != nil {
-		return info, err
-	}
-	defer client.Close()
-	return client.Info(ctx)
-}
-
 func templateListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the templates that are kept", Args: noArguments,
@@ -108,23 +63,20 @@ func templateListCommand() *cobra.Command {
 	}
 	json := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir := templates()
-		names, err := dir.Names()
-		if err != nil {
-			return err
-		}
-		list := []templateSummary{}
-		for _, name := range names {
-			s, err := summarize(cmd.Context(), dir, name)
+		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
+			all, err := allTemplates(ctx, client)
 			if err != nil {
 				return err
 			}
-			list = append(list, s)
-		}
-		if *json {
-			return printJSON(cmd, list)
-		}
-		return printTemplates(cmd, list)
+			list := []templateSummary{}
+			for _, info := range all {
+				list = append(list, summaryOf(info))
+			}
+			if *json {
+				return printJSON(cmd, list)
+			}
+			return printTemplates(cmd, list)
+		})
 	}
 	return cmd
 }
@@ -134,18 +86,12 @@ func printTemplates(cmd *cobra.Command, list []templateSummary) error {
 		printError(cmd, "aether: no template is kept (make one with aether template prepare)")
 		return nil
 	}
-	rows := [][]string{{"name", "state", "children", "memory", "image", "runs"}}
+	rows := [][]string{{"name", "version", "state", "children", "memory", "image", "runs"}}
 	for _, s := range list {
-		rows = append(rows, []string{s.Name, s.State, countText(s.Living), sizeText(s.Memory), s.Image, s.Runs})
+		rows = append(rows, []string{s.Name, strings.Join(append([]string{fmt.Sprint(s.Version)}, s.Tags...), " "), string(s.State),
+			fmt.Sprint(s.Living), sizeText(s.Memory), s.Image, s.Runs})
 	}
 	return printText(cmd, columns(rows))
-}
-
-func countText(n *int) string {
-	if n == nil {
-		return "-"
-	}
-	return fmt.Sprint(*n)
 }
 
 func sizeText(n *int64) string {

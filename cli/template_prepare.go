@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,8 @@ type prepareFlags struct {
 	code, line, file, readyCommand string
 	timeout                        time.Duration
 	ahead                          int
+	tags                           []string
+	replace                        bool
 	recipe                         engine.Recipe
 }
 
@@ -32,7 +36,7 @@ func templatePrepareCommand(drivers *drivers) *cobra.Command {
 		Short: "Prepare a template and keep it",
 		Long: "Make a sandbox, run commands in it, leave a process running and keep all of that to be forked. The\n" +
 			"process is a command, or an interpreter that has run a file of code (- is standard input).\n" +
-			"It is kept by a process in the background until `aether template rm`.",
+			"It is kept by the daemon until `aether template rm`, and forked by all who may use that.",
 		Example: `  aether template prepare py --code python imports.py
   echo 'import json, decimal' | aether template prepare py --code python -
   aether template prepare shell --run 'mkdir /tmp/w' --code bash -  < /dev/null
@@ -51,6 +55,8 @@ func templatePrepareCommand(drivers *drivers) *cobra.Command {
 	flags.StringVar(&f.readyCommand, "ready-command", "", "ready when this shell command succeeds")
 	flags.DurationVar(&f.timeout, "ready-timeout", engine.DefaultTimeout, "give up after this long")
 	flags.IntVar(&f.ahead, "ahead", 0, "keep this many children forked ahead")
+	flags.StringArrayVar(&f.tags, "tag", nil, "have this version be NAME:TAG too; repeatable")
+	flags.BoolVar(&f.replace, "replace", false, "prepare the next version of a template that exists; until it is ready, the last one serves")
 	flags.BoolVar(&f.json, "json", false, "print JSON instead of text")
 	languages := make([]string, 0, 3)
 	for _, l := range interpreter.Languages() {
@@ -82,6 +88,9 @@ func (f *prepareFlags) arguments(args []string) error {
 // fillIn makes the recipe of what was typed.
 func (f *prepareFlags) fillIn(stdin io.Reader) (err error) {
 	r := &f.recipe
+	if f.image, err = absoluteImage(f.image); err != nil {
+		return err
+	}
 	if r.Spec, err = f.spec(); err != nil {
 		return err
 	}
@@ -109,7 +118,7 @@ const maxAhead = 1000
 
 func shell(command string) []string { return []string{"sh", "-c", command} }
 
-// maxCode is more than an interpreter takes in one call.
+// maxCode is more than an interpreter takes in one call, or a daemon for a template.
 const maxCode = 8<<20 + 1
 
 // readCode reads a file of code.
@@ -134,32 +143,62 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, drivers *drivers) error {
 	if err := f.fillIn(cmd.InOrStdin()); err != nil {
 		return err
 	}
-	if _, err := drivers.candidates(f.driver, f.recipe.Spec.Isolation); err != nil {
-		return err
+	req := engine.TemplateRequest{Recipe: f.recipe, Driver: f.driver, Tags: f.tags, Ahead: f.ahead, Version: 1}
+	if f.replace {
+		req.Version = 0
 	}
-	info, err := startHolder(cmd, f)
+	if name, err := drivers.canonical(f.driver); err == nil {
+		req.Driver = name
+	}
+	// The preparation ends with this command until it is ready.
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	client, err := openDaemon(ctx)
 	if err != nil {
 		return err
 	}
-	if f.json {
+	defer client.Close()
+	observe, drawn := watchProgress(cmd, f.json)
+	info, err := client.PrepareTemplate(ctx, req, observe)
+	drawn()
+	if err != nil {
+		return asFlag(err)
+	}
+	return printPrepared(cmd, info, f.json)
+}
+
+// printPrepared says that a template is ready, and what to try next.
+func printPrepared(cmd *cobra.Command, info engine.TemplateInfo, asJSON bool) error {
+	if asJSON {
 		return printJSON(cmd, summaryOf(info))
 	}
-	return printText(cmd, fmt.Sprintf("%s is ready: %s, prepared in %s, kept by process %d\nfork it with: aether run --template %s%s",
-		info.Name, residentText(info.Recipe), milliseconds(info.Took), info.Holder, info.Name, howToUse(info.Recipe)))
+	text := fmt.Sprintf("%s is ready: %s, prepared in %s\nfork it with: aether run --template %s%s",
+		visible(info.Name), visible(residentText(info)), milliseconds(info.Took), visible(info.Name), howToUse(info))
+	if info.Reason != "" {
+		text += "\nbut " + visible(oneLine(info.Reason))
+	}
+	return printText(cmd, text)
 }
 
 // howToUse completes the command line that a user may try next.
-func howToUse(r engine.Recipe) string {
-	if r.Code != nil {
+func howToUse(info engine.TemplateInfo) string {
+	switch left := info.Resident; {
+	case left == nil || left.PID == 0:
+		return " -- COMMAND"
+	case left.Interpreter != nil:
 		return " -c CODE"
 	}
 	return " [-- COMMAND]"
 }
 
 // residentText says what is left running.
-func residentText(r engine.Recipe) string {
-	if r.Code != nil {
+func residentText(info engine.TemplateInfo) string {
+	r := info.Recipe
+	switch {
+	case r.Code != nil:
 		return string(r.Code.Language)
+	case info.Source != "":
+		return "what ran in " + info.Source
 	}
 	const most = 40
 	text := oneLine(strings.Join(r.Command, " "))

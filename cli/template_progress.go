@@ -5,15 +5,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"aether/image"
+	"aether/rest"
 )
 
-// watchProgress draws what a holder says while it prepares, if that takes longer
+// watchProgress draws what a daemon says while it prepares, if that takes longer
 // than a moment, on a terminal that is standard error.
-func watchProgress(cmd *cobra.Command, json bool) (observe func(news), done func()) {
+func watchProgress(cmd *cobra.Command, json bool) (observe func(rest.TemplateProgress), done func()) {
 	stderr := cmd.ErrOrStderr()
 	screen := screenOf(stderr)
 	if screen.width == 0 || json {
-		return func(news) {}, func() {}
+		return func(rest.TemplateProgress) {}, func() {}
 	}
 	w := &stepLine{line: progressLine{to: stderr, width: screen.width}, began: time.Now()}
 	stop := make(chan struct{})
@@ -34,14 +37,14 @@ type stepLine struct {
 	text string
 }
 
-func (w *stepLine) observe(n news) {
+func (w *stepLine) observe(n rest.TemplateProgress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n.Step != "" {
 		w.text = "aether: " + n.Step
 	}
 	if n.Image != nil {
-		w.text = progressText(*n.Image)
+		w.text = progressText(image.Progress(*n.Image))
 	}
 }
 

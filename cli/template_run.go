@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"aether/cli/holder"
 	"aether/engine"
 	"aether/guest"
+	"aether/rest"
 	"aether/sandbox"
 )
 
@@ -25,17 +29,26 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 			return sandbox.Invalidf("--"+name, "a fork has what its template has")
 		}
 	}
-	client, err := templates().Dial(cmd.Context(), f.template)
-	if err != nil {
-		return suggestTemplate(err, f.template)
-	}
-	defer client.Close()
-	driver, err := client.Driver(cmd.Context())
+	// Whoever sends a signal while the daemon is asked does not wait for its answer.
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	client, err := openDaemon(ctx)
 	if err != nil {
 		return err
 	}
-	interprets := driver.Template().Recipe.Code != nil
-	spec = sandbox.Spec{Limits: spec.Limits}
+	defer client.Close()
+	info, err := client.GetTemplate(ctx, f.template)
+	if err != nil {
+		return suggestTemplate(ctx, client, err, f.template)
+	}
+	stop()
+	return f.runFork(cmd, &forks{client, info}, sandbox.Spec{Limits: spec.Limits}, args)
+}
+
+// runFork runs what was asked for in a fork.
+func (f *runFlags) runFork(cmd *cobra.Command, driver *forks, spec sandbox.Spec, args []string) error {
+	left := driver.template.Resident
+	interprets := driver.template.Recipe.Code != nil || left != nil && left.Interpreter != nil
 	switch {
 	case len(args) > 0 && f.code != "":
 		return sandbox.Invalidf("-c", "a command and code cannot both be run")
@@ -43,6 +56,8 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 		return f.runCode(cmd, driver, spec)
 	case f.code != "":
 		return sandbox.Invalidf("-c", "the template %s left a command running and no interpreter", f.template)
+	case len(args) == 0 && driver.template.Source != "" && (left == nil || left.PID == 0):
+		return someCommand(cmd, args)
 	case len(args) == 0 && f.terminal:
 		return sandbox.Invalidf("-t", "what the template %s left running has no terminal", f.template)
 	}
@@ -51,12 +66,16 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 }
 
 // suggestTemplate names the nearest template where there is none of the name.
-func suggestTemplate(err error, name string) error {
+func suggestTemplate(ctx context.Context, client *rest.Client, err error, name string) error {
 	if sandbox.ClassOf(err) != sandbox.NotFound {
 		return err
 	}
-	names, failed := templates().Names()
-	if failed != nil || len(names) == 0 || slices.Contains(names, name) {
+	names, failed := templateNames(ctx, client)
+	plain := name
+	if at := strings.IndexAny(name, ":@"); at >= 0 {
+		plain = name[:at]
+	}
+	if failed != nil || len(names) == 0 || slices.Contains(names, plain) {
 		return err
 	}
 	return unknownName("--template", name, names)
@@ -64,10 +83,18 @@ func suggestTemplate(err error, name string) error {
 
 // begin starts the command, or connects to what the template left running.
 func (s *session) begin(ctx context.Context, cmd guest.Cmd) (*guest.Running, error) {
-	if child, ok := s.instance.(*holder.Child); ok && cmd.Path == "" {
-		return s.client.Connect(ctx, child.Resident(), cmd)
+	child, ok := s.instance.(*templateChild)
+	if !ok {
+		return s.client.Start(ctx, cmd)
 	}
-	return s.client.Start(ctx, cmd)
+	begin := s.client.Start
+	if cmd.Path == "" {
+		begin = func(ctx context.Context, cmd guest.Cmd) (*guest.Running, error) {
+			return s.client.Connect(ctx, child.Resident.PID, cmd)
+		}
+	}
+	running, err := begin(ctx, cmd)
+	return running, ofSandbox(err)
 }
 
 // codeOf is the code to run: that of the flag or else standard input.

@@ -1,69 +1,95 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"aether/cli/holder"
-	"aether/sandbox"
+	"aether/engine"
+	"aether/rest"
 )
+
+// shownTemplate is the JSON answer of show.
+type shownTemplate struct {
+	engine.TemplateInfo
+	Sandbox string `json:"sandbox"`
+	// Tree is who was forked from whom, oldest first.
+	Tree []engine.Node `json:"tree"`
+}
 
 func templateShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show a template, and the tree of its forks", Args: exactly(1, "one name"),
-		Example:           "  aether template show py\n  aether template show py --tree\n  aether template show py --json",
+		Example:           "  aether template show py\n  aether template show py:stable --tree\n  aether template show py@2 --json",
 		ValidArgsFunction: completeTemplates,
 	}
 	tree := cmd.Flags().Bool("tree", false, "print the fork tree only")
 	json := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		info, err := askHolder(cmd.Context(), templates(), args[0])
-		switch {
-		case err == nil && *json:
-			return printJSON(cmd, info)
-		case err == nil && *tree:
-			return printText(cmd, strings.Join(treeLines(info.Tree), "\n"))
-		case err == nil:
-			return printText(cmd, templateText(info))
-		case sandbox.ClassOf(err) == sandbox.Unavailable:
-			return showUnheld(cmd, args[0], *json)
-		}
-		return err
+		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
+			shown, err := showTemplate(ctx, client, args[0])
+			switch {
+			case err != nil:
+				return err
+			case *json:
+				return printJSON(cmd, shown)
+			case *tree:
+				return printText(cmd, strings.Join(treeLines(shown.Tree), "\n"))
+			}
+			return printText(cmd, templateText(shown))
+		})
 	}
 	return cmd
 }
 
-// showUnheld shows what is left of a template whose holder does not answer.
-func showUnheld(cmd *cobra.Command, name string, json bool) error {
-	s, err := summarize(cmd.Context(), templates(), name)
-	if err != nil {
-		return err
+func showTemplate(ctx context.Context, client *rest.Client, name string) (shown shownTemplate, err error) {
+	if shown.TemplateInfo, err = client.GetTemplate(ctx, name); err != nil {
+		return shown, err
 	}
-	if json {
-		return printJSON(cmd, s)
-	}
-	text := fmt.Sprintf("%s  %s\n  runs   %s\n  image  %s", s.Name, s.State, visible(s.Runs), visible(s.Image))
-	if s.Log != "" {
-		text += "\n  log    " + oneLine(s.Log)
-	}
-	if s.State == stateDead {
-		text += "\n  remove it with: aether template rm " + name
-	}
-	return printText(cmd, text)
+	shown.Sandbox = shown.ID
+	shown.Tree, err = client.TemplateTree(ctx, shown.ID)
+	return shown, err
 }
 
-func templateText(info holder.Info) string {
-	s := summaryOf(info)
-	rows := [][]string{{"  state", stateReady}, {"  runs", s.Runs}, {"  image", s.Image},
-		{"  driver", fmt.Sprintf("%s (%v boundary, %s forks)", info.Driver, info.Boundary, info.Fidelity)},
-		{"  sandbox", info.ID}, {"  held by", fmt.Sprintf("process %d", info.Holder)},
-		{"  prepared", fmt.Sprintf("%s, in %s", info.Prepared.Local().Format(time.DateTime), milliseconds(info.Took))},
-		{"  memory", sizeText(s.Memory)}, {"  children", fmt.Sprintf("%d living", *s.Living)}}
-	if s.Ahead != nil {
-		rows = append(rows, []string{"  ahead", fmt.Sprintf("%d ready", *s.Ahead)})
+func templateText(info shownTemplate) string {
+	s := summaryOf(info.TemplateInfo)
+	rows := [][]string{{"  state", stateText(info.TemplateInfo)}, {"  version", strings.Join(append([]string{fmt.Sprint(s.Version)}, s.Tags...), " ")},
+		{"  runs", s.Runs}, {"  image", s.Image}, {"  sandbox", info.ID}}
+	if info.State == engine.TemplateReady {
+		rows = append(rows, []string{"  driver", fmt.Sprintf("%s (%v boundary, %s forks)", info.Driver, info.Boundary, info.Fidelity)},
+			[]string{"  prepared", fmt.Sprintf("%s, in %s", info.Prepared.Local().Format(time.DateTime), milliseconds(info.Took))},
+			[]string{"  memory", sizeText(s.Memory)})
 	}
-	return visible(info.Name) + "\n" + columns(rows) + "\n  forks\n    " + strings.Join(treeLines(info.Tree), "\n    ")
+	rows = append(rows, []string{"  children", fmt.Sprintf("%d living", s.Living)})
+	if s.Ahead != nil {
+		rows = append(rows, []string{"  ahead", poolText(info.TemplateInfo)})
+	}
+	text := visible(info.Name) + "\n" + columns(rows)
+	if len(info.Tree) > 0 {
+		text += "\n  forks\n    " + strings.Join(treeLines(info.Tree), "\n    ")
+	}
+	return text
+}
+
+// stateText is the state of a template, with what there is to say about it.
+func stateText(info engine.TemplateInfo) string {
+	text := string(info.State)
+	for _, more := range []string{info.Step, info.Reason} {
+		if more != "" {
+			text += ": " + oneLine(more)
+		}
+	}
+	return text
+}
+
+// poolText is how a pool does.
+func poolText(info engine.TemplateInfo) string {
+	text := fmt.Sprintf("%d of %d ready", info.Pool.Ready, info.Ahead)
+	if info.Pool.Reason != "" {
+		text += ": " + oneLine(info.Pool.Reason)
+	}
+	return text
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"aether/cli/holder"
 	"aether/engine"
+	"aether/rest"
 	"aether/sandbox"
 )
 
@@ -52,8 +52,8 @@ func (nastyDriver) Create(context.Context, sandbox.Spec) (sandbox.Instance, erro
 	return nil, &sandbox.Error{Class: sandbox.Unavailable, Op: nasty, Field: nasty, Reason: nasty, Remedy: nasty}
 }
 
-// nastyHolder serves a template all of whose words are such.
-func nastyHolder(t *testing.T) {
+// nastyDaemon serves templates all of whose words are such.
+func nastyDaemon(t *testing.T) {
 	t.Helper()
 	state, err := os.MkdirTemp("", "s")
 	if err != nil {
@@ -61,37 +61,35 @@ func nastyHolder(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(state) })
 	t.Setenv("AETHER_STATE_DIR", state)
-	recipe := engine.Recipe{Name: nasty, Command: []string{nasty}, Spec: sandbox.Spec{Image: nasty}}
-	for name, file := range map[string]any{"work": nil, "dead": holder.Manifest{Name: nasty, Recipe: recipe}} {
-		dir := filepath.Join(state, "run", "templates", name)
-		text, err := json.Marshal(file)
-		if err == nil {
-			err = os.MkdirAll(dir, 0o700)
-		}
-		if err == nil && file != nil {
-			err = os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "log"), []byte(nasty), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	dir := filepath.Join(state, "run", "daemon")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", filepath.Join(state, "run", "templates", "work", "socket"))
+	listener, err := net.Listen("unix", filepath.Join(dir, "socket"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now()
-	info := holder.Info{Name: nasty, ID: nasty, Driver: nasty, Fidelity: nasty, Recipe: recipe,
-		Tree: []engine.Node{{ID: nasty, Template: nasty}, {ID: nasty + "2", Parent: nasty, Born: now}}}
+	recipe := engine.Recipe{Name: nasty, Command: []string{nasty}, Spec: sandbox.Spec{Image: nasty}}
+	info := engine.TemplateInfo{ID: nasty, Name: nasty, Tags: []string{nasty}, State: nasty, Reason: nasty, Step: nasty, Driver: nasty, Fidelity: nasty, Recipe: recipe,
+		Ahead: 1, Pool: &engine.PoolStats{Reason: nasty}, Resident: &engine.Resident{PID: 7}}
+	ready := info
+	ready.State = engine.TemplateReady
+	tree := rest.TemplateTree{Nodes: []engine.Node{{ID: nasty, Template: nasty}, {ID: nasty + "2", Parent: nasty, Born: time.Now()}}}
+	answers := map[string]any{"/v1/templates": engine.TemplatePage{Templates: []engine.TemplateInfo{info, ready}},
+		"/v1/templates/work": ready, "/v1/templates/failed": info, "/v1/templates/-/tree": tree}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/template" && r.Method == http.MethodGet {
-			_ = json.NewEncoder(w).Encode(info)
-			return
+		switch value, ok := answers[r.URL.Path]; {
+		case r.URL.Path == "/ready":
+			w.WriteHeader(http.StatusNoContent)
+		case ok && r.Method == http.MethodGet:
+			_ = json.NewEncoder(w).Encode(value)
+		case r.URL.Path == "/v1/templates":
+			_ = json.NewEncoder(w).Encode(rest.TemplateProgress{Step: nasty})
+			_ = json.NewEncoder(w).Encode(rest.TemplateProgress{Template: &info})
+		default:
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(rest.Failure{Class: nasty, Field: nasty, Reason: nasty, Remedy: nasty})
 		}
-		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(holder.Failure{Class: nasty, Reason: nasty})
 	})}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	t.Cleanup(func() { server.Close() })
@@ -100,14 +98,14 @@ func nastyHolder(t *testing.T) {
 // TestNothingHiddenIsPrinted has sandboxes, systems and templates choose their words as
 // badly as they can, and prints them by every command that does.
 func TestNothingHiddenIsPrinted(t *testing.T) {
-	nastyHolder(t)
+	nastyDaemon(t)
 	drivers := []sandbox.Driver{nastyDriver{}}
 	for _, args := range [][]string{
 		{"run", "--", "true"}, {"run", "--", nasty}, {"run", "--driver", nasty, "--", "true"}, {"run", "--env", nasty, "--", "true"},
 		{"run", "--template", "work", "--", "true"}, {"run", "--template", "work"}, {"run", "--template", nasty}, {"run", "--template", "wor"},
-		{"run", "--template", "dead", "--", "true"}, {"run", "--json", "--template", "work", "--", "true"},
+		{"run", "--template", "failed", "--", "true"}, {"run", "--json", "--template", "work", "--", "true"},
 		{"template", "list"}, {"template", "list", "--json"}, {"template", "show", "work"}, {"template", "show", "work", "--tree"},
-		{"template", "show", "work", "--json"}, {"template", "show", "dead"}, {"template", "show", "dead", "--json"}, {"template", "show", nasty},
+		{"template", "show", "work", "--json"}, {"template", "show", "failed"}, {"template", "show", "failed", "--json"}, {"template", "show", "failed", "--tree"}, {"pool", "list"}, {"pool", "set", "work", "3"}, {"template", "prepare", "work", "--", "x"}, {"template", "promote", "work", "x"}, {"template", "tag", "work", "x"}, {"template", "show", nasty},
 		{"template", "rm", "work"}, {"template", "rm", nasty}, {"template", "prepare", nasty, "--", nasty},
 		{"systems"}, {"systems", "--json"}, {"profile", nasty}, {"compare", nasty, "cell"}, {nasty}, {"rank", "--need", nasty},
 	} {

@@ -35,6 +35,12 @@
 // driver can, and nobody reaches it any more: only forks leave it. Where a driver
 // forks only what runs, the template is let go for the length of a fork.
 //
+// In an engine that was opened with a state directory, a template belongs to a tenant, has
+// versions and tags, and is there again after a restart: from its memory, if Close could
+// keep that, or else prepared anew. What is made of it by Create is a sandbox of the
+// tenant's. Such a version is not reached by Prepare, Remove, Template and Templates, which
+// are for programs that hold templates in memory.
+//
 // # Children
 //
 // A child goes on from the very instruction at which its source was. Interpreters

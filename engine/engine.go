@@ -108,7 +108,7 @@ func (e *Engine) reserve(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, taken := e.templates[name]; taken {
-		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: prepare " + name, Reason: "there is a template of this name", Remedy: "remove or replace it"}
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: prepare " + name, Reason: "there is a template of this name", Remedy: "remove it"}
 	}
 	e.templates[name] = nil
 	return nil
@@ -119,47 +119,6 @@ func (e *Engine) plant(t *Template) {
 	e.tree.add(Node{ID: t.ID(), Template: t.recipe.Name, Born: t.prepared, Took: t.took})
 	e.templates[t.recipe.Name] = t
 	t.watch(func() {})
-}
-
-// Replace prepares a template anew and then puts it into the place of the one of
-// its name: pools are drained and filled from the new one, and the old one is
-// removed. Until then, and if it fails, the old one serves.
-func (e *Engine) Replace(ctx context.Context, driver sandbox.Driver, recipe Recipe, notify func(step string)) (*Template, error) {
-	if err := recipe.Validate(); err != nil {
-		return nil, err
-	}
-	old, err := e.Template(recipe.Name)
-	if err != nil {
-		return nil, err
-	}
-	ctx, release, err := e.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	defer e.making.begin(recipe.Spec.Image)()
-	t, err := e.prepare(ctx, driver, recipe, notify)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.swap(old, t); err != nil {
-		return nil, errors.Join(err, t.close(ctx))
-	}
-	for _, p := range e.poolsOf(recipe.Name) {
-		err = errors.Join(err, p.change(ctx, t))
-	}
-	return t, errors.Join(err, old.close(ctx))
-}
-
-// swap puts t into the place of old, unless another did so first.
-func (e *Engine) swap(old, t *Template) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.templates[t.recipe.Name] != old {
-		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: replace " + t.recipe.Name, Reason: "it was changed meanwhile", Retry: true}
-	}
-	e.plant(t)
-	return nil
 }
 
 // Template finds a template. Errors: NotFound.

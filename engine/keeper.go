@@ -45,10 +45,9 @@ func (p *Pool) keep(ctx context.Context) {
 			return
 		case <-p.wake:
 			p.linger(ctx)
-		case <-p.ended():
-			if p.drainDead(ctx); ctx.Err() != nil {
-				return
-			}
+		case <-p.template.done:
+			p.drainDead(ctx)
+			return
 		case <-time.After(pause):
 		}
 	}
@@ -83,29 +82,15 @@ func (p *Pool) note(err error) {
 	}
 }
 
-// ended is closed when the template has.
-func (p *Pool) ended() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.template.done
-}
-
-// drainDead ends the children of a template that is no more, and waits for
-// another.
+// drainDead ends the children of a template that is no more, and waits for the end of the
+// pool.
 func (p *Pool) drainDead(ctx context.Context) {
 	p.mu.Lock()
-	template, drained := p.template, p.parked
-	if template.alive() == nil {
-		p.mu.Unlock()
-		return
-	}
+	drained := p.parked
 	p.parked = nil
 	p.mu.Unlock()
-	p.note(errors.Join(template.gone(), destroyAll(ctx, drained)))
-	select {
-	case <-ctx.Done():
-	case <-p.wake:
-	}
+	p.note(errors.Join(p.template.gone(), destroyAll(ctx, drained)))
+	<-ctx.Done()
 }
 
 // errFull says that the bound on memory, and not that on the number, is reached.
@@ -114,9 +99,9 @@ var errFull = errors.New("engine: the pool's bound on memory is reached")
 // fill forks until the pool is full.
 func (p *Pool) fill(ctx context.Context) error {
 	for {
-		template, missing := p.missing()
-		if template.alive() != nil {
-			return template.gone()
+		missing := p.missing()
+		if p.template.alive() != nil {
+			return p.template.gone()
 		}
 		room, err := p.room(ctx)
 		if err != nil {
@@ -126,9 +111,9 @@ func (p *Pool) fill(ctx context.Context) error {
 		if n < 1 {
 			return nil
 		}
-		err = p.add(ctx, template, n)
+		err = p.add(ctx, n)
 		if n > 1 && sandbox.ClassOf(err) == sandbox.Exhausted {
-			err = p.add(ctx, template, 1) // there may be room for some of them
+			err = p.add(ctx, 1) // there may be room for some of them
 		}
 		if err != nil {
 			return err
@@ -137,11 +122,11 @@ func (p *Pool) fill(ctx context.Context) error {
 }
 
 // missing drops who has died and says how many are wanted.
-func (p *Pool) missing() (*Template, int) {
+func (p *Pool) missing() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked = slices.DeleteFunc(p.parked, func(c *Child) bool { return c.alive() != nil })
-	return p.template, p.opts.Size - len(p.parked)
+	return p.opts.Size - len(p.parked)
 }
 
 // room is how many more children the memory is for: one where their size is not
@@ -209,12 +194,12 @@ func (p *Pool) dropOne(ctx context.Context) error {
 }
 
 // add forks n children and parks them, connected to what runs in them.
-func (p *Pool) add(ctx context.Context, template *Template, n int) error {
+func (p *Pool) add(ctx context.Context, n int) error {
 	specs := make([]sandbox.Spec, n)
 	for i := range specs {
 		specs[i] = p.childSpec()
 	}
-	children, err := p.opts.fork(ctx, template, specs)
+	children, err := p.opts.fork(ctx, p.template, specs)
 	if err != nil {
 		return err
 	}
@@ -223,18 +208,17 @@ func (p *Pool) add(ctx context.Context, template *Template, n int) error {
 			return errors.Join(err, destroyAll(ctx, children))
 		}
 	}
-	if !p.park(template, children) {
+	if !p.park(children) {
 		return destroyAll(ctx, children)
 	}
 	return nil
 }
 
-// park takes children in, unless the pool has another template by now or is
-// closed.
-func (p *Pool) park(template *Template, children []*Child) bool {
+// park takes children in, unless the pool is closed.
+func (p *Pool) park(children []*Child) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.template != template {
+	if p.closed {
 		return false
 	}
 	p.parked = append(p.parked, children...)

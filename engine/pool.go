@@ -43,20 +43,20 @@ func (o PoolOptions) validate() error {
 
 // Pool keeps children of a template ready for one tenant.
 type Pool struct {
-	tenant string
-	opts   PoolOptions
-	engine *Engine
-	wake   chan struct{} // the keeper has something to do
-	stop   context.CancelFunc
-	kept   chan struct{} // closed when the keeper has ended
-
-	mu       sync.Mutex
+	tenant   string
+	opts     PoolOptions
+	engine   *Engine
 	template *Template
-	parked   []*Child // oldest first
-	stats    PoolStats
-	filled   bool      // it was full, and has not been low since
-	told     time.Time // when a failure was logged that still stands
-	closed   bool
+	wake     chan struct{} // the keeper has something to do
+	stop     context.CancelFunc
+	kept     chan struct{} // closed when the keeper has ended
+
+	mu     sync.Mutex
+	parked []*Child // oldest first
+	stats  PoolStats
+	filled bool      // it was full, and has not been low since
+	told   time.Time // when a failure was logged that still stands
+	closed bool
 }
 
 // PoolStats is how a pool does.
@@ -123,12 +123,12 @@ func (p *Pool) Claim(ctx context.Context, tenant string) (*Child, error) {
 	if tenant != p.tenant {
 		return nil, &sandbox.Error{Class: sandbox.Denied, Op: "engine: claim", Reason: "the pool belongs to another tenant"}
 	}
-	child, template, err := p.take()
+	child, err := p.take()
 	if err != nil {
 		return nil, err
 	}
 	if child == nil {
-		if child, err = p.fork(ctx, template); err != nil {
+		if child, err = p.fork(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -137,11 +137,11 @@ func (p *Pool) Claim(ctx context.Context, tenant string) (*Child, error) {
 }
 
 // take takes the oldest child that lives, if there is one.
-func (p *Pool) take() (*Child, *Template, error) {
+func (p *Pool) take() (*Child, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: claim", Reason: "the pool is closed"}
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Op: "engine: claim", Reason: "the pool is closed"}
 	}
 	defer p.rouse()
 	defer p.lower()
@@ -151,11 +151,11 @@ func (p *Pool) take() (*Child, *Template, error) {
 		p.parked[0] = nil
 		p.parked = p.parked[1:]
 		if child.alive() == nil {
-			return child, nil, nil
+			return child, nil
 		}
 	}
 	p.stats.Direct++
-	return nil, p.template, nil
+	return nil, nil
 }
 
 // lower tells that few are left. p.mu is held.
@@ -166,8 +166,8 @@ func (p *Pool) lower() {
 	}
 }
 
-func (p *Pool) fork(ctx context.Context, template *Template) (*Child, error) {
-	children, err := p.opts.fork(ctx, template, []sandbox.Spec{p.childSpec()})
+func (p *Pool) fork(ctx context.Context) (*Child, error) {
+	children, err := p.opts.fork(ctx, p.template, []sandbox.Spec{p.childSpec()})
 	if err != nil {
 		return nil, err
 	}
@@ -198,17 +198,6 @@ func (p *Pool) Stats() PoolStats {
 		stats.Reason = stats.Err.Error()
 	}
 	return stats
-}
-
-// change drains the pool, which is then filled from another template.
-func (p *Pool) change(ctx context.Context, t *Template) error {
-	p.mu.Lock()
-	p.template = t
-	drained := p.parked
-	p.parked = nil
-	p.mu.Unlock()
-	p.rouse()
-	return destroyAll(ctx, drained)
 }
 
 // Close ends the children that are ready. Those that were handed out live on. It

@@ -138,42 +138,6 @@ func TestPoolIsBoundedInMemory(t *testing.T) {
 	}
 }
 
-func TestReplaceDrains(t *testing.T) {
-	need(t, "python3")
-	e := newEngine(t)
-	old := prepare(t, e, pythonRecipe("x = 1"))
-	pool := newPool(t, e, engine.PoolOptions{Size: 2})
-	wantReady(t, pool, 2)
-	kept := claim(t, pool)
-	fresh, err := e.Replace(t.Context(), cells, pythonRecipe("x = 2"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-old.Done()
-	for range 3 {
-		child := claim(t, pool)
-		if got := calc(t, child, "x"); got != "2" || child.Parent() != fresh.ID() {
-			t.Errorf("a child of the old template was handed out: x is %s", got)
-		}
-	}
-	if got := calc(t, kept, "x"); got != "1" {
-		t.Errorf("the child that was handed out has %s", got)
-	}
-}
-
-func TestFailedReplaceKeepsTheOld(t *testing.T) {
-	need(t, "python3")
-	e := newEngine(t)
-	old := prepare(t, e, pythonRecipe("x = 1"))
-	if _, err := e.Replace(t.Context(), cells, pythonRecipe("1/0"), nil); err == nil {
-		t.Fatal("it was replaced by a failure")
-	}
-	if now, err := e.Template("python"); err != nil || now != old {
-		t.Errorf("%v, %v", now, err)
-	}
-	fork(t, old, 1)
-}
-
 func TestPoolOfAnEndedTemplate(t *testing.T) {
 	need(t, "sleep")
 	e := newEngine(t)

@@ -335,11 +335,16 @@ func TestTenantPool(t *testing.T) {
 	}
 	// The template, four that were handed out, and three for which the quota has room.
 	full(3)
-	own := create(t, e, alice, engine.CreateRequest{Template: "ahead"})
+	var more []string
+	for range 3 {
+		more = append(more, create(t, e, alice, engine.CreateRequest{Template: "ahead"}).ID)
+	}
 	_, err := e.Create(t.Context(), alice, engine.CreateRequest{Template: "ahead", Spec: sandbox.Spec{Timeouts: sandbox.Timeouts{Lifetime: time.Hour}}})
 	wantExhausted(t, err, "quota.sandboxes")
-	if err := e.Destroy(t.Context(), alice, own.ID); err != nil {
-		t.Error(err)
+	for _, id := range more {
+		if err := e.Destroy(t.Context(), alice, id); err != nil {
+			t.Error(err)
+		}
 	}
 	if got := kinds(t, e, ""); got != "pool_low" {
 		t.Errorf("the events of the pool are %q", got)

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	status := m.Run()
+	if err := endDaemon(os.Interrupt); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
 	if err := os.RemoveAll(stateDir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -151,9 +153,9 @@ func TestTemplateCodeIsInterrupted(t *testing.T) {
 }
 
 type listed struct {
-	Name, State string
-	Holder      int
-	Living      int `json:"living_children"`
+	Name, State, Sandbox string
+	Version              int
+	Living               int `json:"living_children"`
 }
 
 func list(t *testing.T, name string) *listed {
@@ -199,46 +201,109 @@ func TestTemplateChildrenEndWithTheirClients(t *testing.T) {
 	}
 }
 
-func TestTemplateOfAKilledHolder(t *testing.T) {
-	prepareTemplate(t, "killed", "", "--", "sleep", "1000")
-	if err := kill(list(t, "killed").Holder); err != nil {
-		t.Fatal(err)
+// daemonPid is the process of the daemon that commands of these tests have started, or
+// zero.
+func daemonPid() int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is well-formed
+	for _, file := range files {
+		command, err := os.ReadFile(file)
+		environ, failed := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		if err != nil || failed != nil || !bytes.Contains(command, []byte("\x00serve\x00--idle-exit\x00")) || !bytes.Contains(environ, []byte("AETHER_STATE_DIR="+stateDir+"\x00")) {
+			continue // another program, or one that has just ended
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			return pid
+		}
 	}
-	if !eventually(func() bool { return list(t, "killed").State == "dead" }) {
-		t.Errorf("it is %s", list(t, "killed").State)
+	return 0
+}
+
+// endDaemon ends the daemon that commands have started, if there is one.
+func endDaemon(by os.Signal) error {
+	pid := daemonPid()
+	if pid == 0 {
+		return nil
 	}
-	want(t, run(t, "", "--template", "killed", "--", "true"), "", "died", 125)
-	if got := command(t, "", "template", "show", "killed"); got.status != 0 || !strings.Contains(got.stdout, "dead") {
-		t.Errorf("%+v", got)
+	process, err := os.FindProcess(pid)
+	if err == nil {
+		err = process.Signal(by)
 	}
-	want(t, command(t, "", "template", "prepare", "killed", "--json", "--", "no-such-command"), "", "no-such-command", 1)
-	prepareTemplate(t, "killed", "", "--", "sleep", "1000")
-	want(t, run(t, "", "--template", "killed", "--", "echo", "anew"), "anew\n", "", 0)
+	if err != nil {
+		return err
+	}
+	if !eventually(func() bool { s := state(pid); return s == "" || s == "Z" }) {
+		return fmt.Errorf("process %d does not end by %v", pid, by)
+	}
+	return nil
+}
+
+// TestTemplateOutlivesItsDaemon: however a daemon ends, the next one, which whoever needs
+// it starts, has the templates of the last.
+func TestTemplateOutlivesItsDaemon(t *testing.T) {
+	prepareTemplate(t, "stays", "", "--run", "echo here > /tmp/x", "--", "sleep", "1000")
+	was := list(t, "stays")
+	for _, by := range []os.Signal{os.Kill, syscall.SIGTERM} {
+		if err := endDaemon(by); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run(t, "", "--template", "stays", "--", "cat", "/tmp/x"), "here\n", "", 0)
+		if now := list(t, "stays"); now.State != "ready" || now.Sandbox != was.Sandbox || now.Version != 1 {
+			t.Errorf("after %v it is %+v", by, now)
+		}
+	}
 }
 
 func TestTemplateRemove(t *testing.T) {
 	prepareTemplate(t, "gone", "", "--", "sleep", "1000")
-	holder := list(t, "gone").Holder
 	want(t, command(t, "", "template", "prepare", "gone", "--", "sleep", "1"), "", "exists already", 1)
 	want(t, command(t, "", "template", "rm", "gone"), "", "", 0)
 	want(t, command(t, "", "template", "rm", "gone"), "", "none of this name", 1)
 	if list(t, "gone") != nil {
 		t.Error("it is still listed")
 	}
-	if s := state(holder); s != "" && s != "Z" {
-		t.Errorf("process %d still runs", holder)
-	}
-	if left, err := filepath.Glob(filepath.Join(stateDir, "run", "templates", "gone*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(stateDir, "daemon", "templates", "*")); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v is left", left, err)
 	}
 }
 
-func kill(pid int) error {
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return err
+// TestTemplateVersions: the next version takes the place of the last, tags name versions,
+// and a sandbox can become one.
+func TestTemplateVersions(t *testing.T) {
+	prepareTemplate(t, "next", "", "--tag", "stable", "--run", "echo 1 > /tmp/v", "--", "sleep", "1000")
+	prepareTemplate(t, "next", "", "--replace", "--run", "echo 2 > /tmp/v", "--", "sleep", "1000")
+	for ref, v := range map[string]string{"next": "2\n", "next:stable": "1\n", "next@1": "1\n"} {
+		want(t, run(t, "", "--template", ref, "--", "cat", "/tmp/v"), v, "", 0)
 	}
-	return p.Kill()
+	want(t, command(t, "", "template", "tag", "next", "stable"), "", "", 0)
+	want(t, run(t, "", "--template", "next:stable", "--", "cat", "/tmp/v"), "2\n", "", 0)
+	want(t, run(t, "", "--template", "next@1", "--", "true"), "", "none of this name", 125)
+	made := command(t, "", "create", "--template", "next")
+	id := strings.TrimSpace(made.stdout)
+	t.Cleanup(func() { command(t, "", "rm", id); command(t, "", "template", "rm", "promoted") })
+	want(t, command(t, "", "exec", id, "--", "sh", "-c", "echo 3 > /tmp/v"), "", "", 0)
+	if got := command(t, "", "template", "promote", id, "promoted"); got.status != 0 || !strings.Contains(got.stdout, "promoted is ready") {
+		t.Errorf("%+v", got)
+	}
+	want(t, run(t, "", "--template", "promoted", "--", "cat", "/tmp/v"), "3\n", "", 0)
+}
+
+func TestPoolOfATemplate(t *testing.T) {
+	prepareTemplate(t, "pooled", "", "--", "sleep", "1000")
+	want(t, command(t, "", "pool", "set", "pooled", "2"), "", "", 0)
+	full := func() bool {
+		got := command(t, "", "pool", "list", "--json")
+		return strings.Contains(got.stdout, `"ready": 2`)
+	}
+	if !eventually(full) {
+		t.Errorf("the pool is %+v", command(t, "", "pool", "list"))
+	}
+	want(t, run(t, "", "--template", "pooled", "--", "echo", "hi"), "hi\n", "", 0)
+	if got := command(t, "", "pool", "list", "--json"); !strings.Contains(got.stdout, `"claimed": 1`) || !strings.Contains(got.stdout, `"direct": 0`) {
+		t.Errorf("it was not claimed: %+v", got)
+	}
+	want(t, command(t, "", "pool", "set", "pooled", "0"), "", "", 0)
+	want(t, command(t, "", "pool", "list"), "", "nothing is kept ready", 0)
+	want(t, command(t, "", "pool", "set", "pooled", "x"), "", "size", 2)
 }
 
 // state is a letter: a process whose parent has gone may be a zombie for a while.
@@ -249,16 +314,6 @@ func state(pid int) string {
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	return rest[:min(1, len(rest))]
-}
-
-func TestTemplateSocketIsPrivate(t *testing.T) {
-	prepareTemplate(t, "private", "", "--", "sleep", "1000")
-	dir := filepath.Join(stateDir, "run", "templates", "private")
-	for path, mode := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "socket"): 0o600, filepath.Join(dir, "manifest.json"): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s is %v, %v", path, info, err)
-		}
-	}
 }
 
 func TestTemplateRefusesBadInput(t *testing.T) {
@@ -298,7 +353,7 @@ func TestTemplatePreparationIsInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(func() bool { l := list(t, "slow"); return l != nil && l.State == "preparing" && l.Holder > 0 }) {
+	if !eventually(func() bool { l := list(t, "slow"); return l != nil && l.State == "preparing" }) {
 		t.Error("it is not being prepared")
 	}
 	if err := cmd.Process.Kill(); err != nil {

@@ -69,6 +69,11 @@ func (b *bench) close() (err error) {
 	return err
 }
 
+// environ has aether keep everything in the place of the bench.
+func (b *bench) environ() []string {
+	return append(os.Environ(), "AETHER_STATE_DIR="+filepath.Join(b.dir, "state"))
+}
+
 // ran is a run of a program that succeeded.
 type ran struct {
 	took           time.Duration
@@ -78,7 +83,7 @@ type ran struct {
 // exec runs a program to its end.
 func (b *bench) exec(ctx context.Context, env []string, name string, args ...string) (ran, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(append(os.Environ(), "AETHER_STATE_DIR="+filepath.Join(b.dir, "state")), env...)
+	cmd.Env = append(b.environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()

@@ -3,8 +3,11 @@ package program
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"aether/lab"
@@ -60,12 +63,33 @@ func (b *bench) forked(ctx context.Context) lab.Contender {
 	if _, err := exec.LookPath("python3"); err != nil {
 		return lab.Skip(rowTemplate, err)
 	}
+	if err := b.serve(ctx); err != nil {
+		return lab.Skip(rowTemplate, err)
+	}
 	if _, err := b.exec(ctx, nil, b.program, "template", "prepare", template, "--code", "python", "/dev/null"); err != nil {
 		return lab.Skip(rowTemplate, err)
 	}
-	b.undo = append(b.undo, func() error {
-		_, err := b.exec(context.Background(), nil, b.program, "template", "rm", template)
-		return err
-	})
 	return b.run(rowTemplate, []string{"--template", template, "-c", code})
+}
+
+// serve runs the daemon that holds the template, until the end of the bench. One that
+// aether starts by itself would outlive that.
+func (b *bench) serve(ctx context.Context) error {
+	daemon := exec.Command(b.program, "serve")
+	daemon.Env = b.environ()
+	if err := daemon.Start(); err != nil {
+		return err
+	}
+	b.undo = append(b.undo, func() error { return errors.Join(daemon.Process.Signal(os.Interrupt), daemon.Wait()) })
+	socket := filepath.Join(b.dir, "state", "run", "daemon", "socket")
+	for {
+		if _, err := os.Stat(socket); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
