@@ -67,6 +67,14 @@ func (r templateRecord) who() Caller {
 	return Caller{Tenant: r.Tenant, Operator: r.Operator, Name: "template " + r.Name}
 }
 
+// images are what versions are made of, those that are being prepared included.
+func (c *catalogue) images() (list []string) {
+	for _, v := range c.each() {
+		list = append(list, v.record.Recipe.Spec.Image)
+	}
+	return list
+}
+
 // find gives the version that is meant; its id will do too. Errors:
 // Invalid; NotFound, also for what is another tenant's. c.mu is held.
 func (c *catalogue) find(who Caller, text string) (*version, error) {

@@ -89,7 +89,6 @@ func (e *Engine) Prepare(ctx context.Context, driver sandbox.Driver, recipe Reci
 		return nil, err
 	}
 	defer release()
-	defer e.making.begin(recipe.Spec.Image)()
 	if err := e.reserve(recipe.Name); err != nil {
 		return nil, err
 	}

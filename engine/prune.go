@@ -128,6 +128,9 @@ func (f *fleet) needed(making []string) sandbox.Need {
 		}
 	}
 	need.Images = append(need.Images, f.shelf.images()...)
+	if templates := f.catalogue.images(); len(templates) > 0 {
+		need.Images, need.Running = append(need.Images, templates...), true
+	}
 	for _, t := range f.engine.Templates() {
 		need.Images, need.Running = append(need.Images, t.recipe.Spec.Image), true
 	}

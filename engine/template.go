@@ -52,6 +52,7 @@ func (t *Template) Fork(ctx context.Context, specs ...sandbox.Spec) ([]*Child, e
 
 // prepare makes a template, or leaves nothing behind.
 func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Recipe, notify func(string)) (_ *Template, err error) {
+	defer e.making.begin(recipe.Spec.Image)()
 	start := time.Now()
 	if notify == nil {
 		notify = func(string) {}
