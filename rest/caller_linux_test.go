@@ -38,8 +38,10 @@ func TestKeys(t *testing.T) {
 	if len(refused) != 4 || refused[0].Operation != "sandbox.list" || sandbox.ClassOf(refused[0].Err) != sandbox.Denied || refused[0].From == "" {
 		t.Errorf("the audit trail has %+v", refused)
 	}
-	if last := calls[len(calls)-1]; last.Who.Name != "ann-1" || last.Status != 200 || last.Took <= 0 || last.Err != nil {
-		t.Errorf("the audit trail has %+v", last)
+	for _, good := range slices.DeleteFunc(calls, func(c rest.Call) bool { return c.Status == 401 }) {
+		if good.Who.Name != "ann-1" || good.Status != 200 || good.Took <= 0 || good.Err != nil {
+			t.Errorf("the audit trail has %+v", good)
+		}
 	}
 	if got := d.send(t, "GET", "/health", "", ""); got.status != 204 {
 		t.Errorf("health: %+v", got)
