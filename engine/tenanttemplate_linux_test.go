@@ -32,16 +32,6 @@ func declare(t testing.TB, e *engine.Engine, who engine.Caller, req engine.Templ
 	return info
 }
 
-// answers asks the process that a template left running in a sandbox, and gives what it
-// says.
-func counts(t testing.TB, e *engine.Engine, who engine.Caller, s engine.Sandbox, line string) string {
-	t.Helper()
-	if s.Resident == nil || s.Resident.PID == 0 {
-		t.Fatalf("%s has nothing that was left running: %+v", s.ID, s)
-	}
-	return sh(t, e, who, s.ID, fmt.Sprintf("echo %s > /proc/%d/fd/0; cat /tmp/log", line, s.Resident.PID))
-}
-
 // runs runs code in the interpreter that a template left running.
 func runs(t testing.TB, e *engine.Engine, who engine.Caller, s engine.Sandbox, code string) string {
 	t.Helper()
