@@ -1,6 +1,7 @@
 package cell_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -120,4 +121,25 @@ func TestOrphansLeaveNothing(t *testing.T) {
 		turn()
 	}
 	wantNoGrowth(t, before, dir+"/run")
+}
+
+// TestCheckpointOfTheDead: a process that has ended and is not waited for yet is in the way
+// for as long as that takes.
+func TestCheckpointOfTheDead(t *testing.T) {
+	source := create(t, processKeeper(t, t.TempDir()), sandbox.Spec{})
+	python := converse(t, source, 0, "python3", "-c", `
+import os, time
+if os.fork() == 0: os._exit(0)
+time.sleep(0.1)
+print("primed", flush=True)
+input(); os.wait(); print("waited", flush=True); input()`)
+	python.hear(t, "primed")
+	var refusal *sandbox.Error
+	err := source.(sandbox.Snapshotter).Snapshot(t.Context(), t.TempDir(), sandbox.Checkpoint)
+	if !errors.As(err, &refusal) || refusal.Class != sandbox.Conflict || !refusal.Retry {
+		t.Fatalf("it says %v, and nothing of trying again", err)
+	}
+	python.say(t, "")
+	python.hear(t, "waited")
+	checkpointOf(t, source)
 }

@@ -171,6 +171,8 @@ func (p *Tracee) explainEPERM() error {
 	switch {
 	case err != nil:
 		return err
+	case strings.HasPrefix(s.field("State"), "Z") && s.field("Threads") == "1":
+		return os.NewSyscallError("ptrace", unix.ESRCH) // nobody has waited for it yet
 	case strings.HasPrefix(s.field("State"), "Z"):
 		return p.refuse(false, "has ended, but for other threads than its first")
 	case s.field("TracerPid") == "0":
