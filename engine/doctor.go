@@ -81,6 +81,7 @@ func (f *fleet) stuck(ctx context.Context, b *box, why error) Stuck {
 			s.Reason = clip(e.Reason, maxDetail)
 		}
 	}
-	s.Files = f.checkResume(ctx, b, sandbox.Filesystem) == nil
+	files := f.checkResume(ctx, b, sandbox.Filesystem)
+	s.Files = files == nil || sandbox.ClassOf(files) == sandbox.Conflict // over what the image is now
 	return s
 }

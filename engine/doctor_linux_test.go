@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"aether/engine"
+	"aether/guest"
 	snapshots "aether/image/snapshot"
 	"aether/sandbox"
 )
@@ -25,7 +27,7 @@ func TestDoctor(t *testing.T) {
 	var ids []string
 	for range 3 {
 		id := create(t, e, alice, engine.CreateRequest{}).ID
-		startCount(t, e, id)
+		startSleep(t, e, id)
 		if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +58,66 @@ func TestDoctor(t *testing.T) {
 	}
 	if _, err := e.Resume(t.Context(), alice, ids[2], ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// startSleep leaves a process running that does nothing.
+func startSleep(t testing.TB, e *engine.Engine, id string) {
+	t.Helper()
+	client, release, err := e.Guest(t.Context(), alice, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	running, err := client.Start(t.Context(), guest.Cmd{Path: "sleep", Args: []string{"600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Close() })
+}
+
+// TestFilesOverAChangedImage: they are to be had when the sandbox itself is not.
+func TestFilesOverAChangedImage(t *testing.T) {
+	h := newHouse(t, sandbox.Filesystem)
+	e := h.open()
+	image := imageFile(t, "before")
+	id := create(t, e, root, engine.CreateRequest{Spec: sandbox.Spec{Image: image}}).ID
+	client, release, err := e.Guest(t.Context(), root, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Write(t.Context(), "/work", strings.NewReader("precious")); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if _, err := e.Pause(t.Context(), root, id, sandbox.Filesystem); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(imageFile(t, "after"), image); err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Resume(t.Context(), root, id, "")
+	wantClass(t, err, sandbox.Conflict)
+	if d, err := e.Doctor(t.Context(), root); err != nil || len(d.Stuck) != 1 || !d.Stuck[0].Files || !strings.Contains(d.Stuck[0].Reason, "digest") {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := e.Resume(t.Context(), root, id, sandbox.Filesystem); err != nil {
+		t.Fatal(err)
+	}
+	client, release, err = e.Guest(t.Context(), root, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	for path, want := range map[string]string{"/work": "precious", "/content": "after"} {
+		file, err := client.Read(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(file); err != nil || string(text) != want {
+			t.Errorf("%s holds %q, %v", path, text, err)
+		}
+		file.Close()
 	}
 }
 

@@ -203,8 +203,16 @@ func (f *fleet) resume(ctx context.Context, who Caller, b *box, give sandbox.Fid
 // goLive restores a box and has the instance serve it.
 func (f *fleet) goLive(ctx context.Context, b *box, give sandbox.Fidelity) error {
 	r := b.copy()
+	over := ""
+	if give == sandbox.Filesystem {
+		over = cmp.Or(r.Spec.Image, sandbox.HostImage) // whatever has become of it
+	}
 	give = cmp.Or(give, r.Fidelity)
 	driver, instance, err := f.restore(ctx, r, r.nextInstance(), b.keptDir(), give)
+	if sandbox.ClassOf(err) == sandbox.Conflict && over != "" {
+		f.engine.log.Warn("engine: the files of a sandbox are put over an image that has changed", "sandbox", b.id, "why", err)
+		driver, instance, err = f.restoreOver(ctx, r, r.nextInstance(), b.keptDir(), give, over)
+	}
 	if err != nil {
 		f.letGoOfVolumes(b.copy())
 		return err
@@ -237,6 +245,11 @@ func resumed(give sandbox.Fidelity, reason string) (func(*record), Event) {
 // restore makes an instance of a sandbox from what was kept in dir, with its volumes, which
 // stay mounted also if it fails.
 func (f *fleet) restore(ctx context.Context, r record, id, dir string, give sandbox.Fidelity) (sandbox.Driver, sandbox.Instance, error) {
+	return f.restoreOver(ctx, r, id, dir, give, "")
+}
+
+// restoreOver is restore over an image that need not be what it was, unless that is empty.
+func (f *fleet) restoreOver(ctx context.Context, r record, id, dir string, give sandbox.Fidelity, image string) (sandbox.Driver, sandbox.Instance, error) {
 	driver, err := f.drivers.Named(r.Driver)
 	if err != nil {
 		return nil, nil, err
@@ -249,6 +262,7 @@ func (f *fleet) restore(ctx context.Context, r record, id, dir string, give sand
 		return nil, nil, err
 	}
 	spec := r.laterSpec(id)
+	spec.Image = image
 	if spec.Mounts, err = f.mountVolumes(r); err != nil {
 		return nil, nil, err
 	}

@@ -68,8 +68,9 @@ type Restorer interface {
 	RestoreFidelity() Fidelity
 	// Restore makes a sandbox from dir, which stays usable for further restores: of
 	// its files or, for Checkpoint, such that its processes go on. Only the identity,
-	// limits, network policy, mounts, lifetime and metadata of the Spec apply; its
-	// image must be empty. What was mounted is not in a snapshot: whoever restores
+	// limits, network policy, mounts, lifetime and metadata of the Spec apply. Its
+	// image is empty; where files are wanted alone, it may be that of the snapshot,
+	// by which the files are had also if that image is another by now. What was mounted is not in a snapshot: whoever restores
 	// memory gives every mount of the source again, at the same target. Errors:
 	// Conflict for memory that was not kept; Unsupported for a fidelity that the
 	// driver cannot give.

@@ -220,8 +220,8 @@ func (d *Driver) RestoreFidelity() sandbox.Fidelity { return mostKept }
 
 // Restore implements sandbox.Restorer: the files of the snapshot are one more
 // layer below the new cell's own. Commands have the defaults of the cell that was
-// kept. Errors: Conflict if the image is not any more what it was, if processes
-// are wanted that were not kept or cannot go on on this host; NotFound or Invalid
+// kept. Errors: Conflict if the image is not any more what it was, unless it is named
+// and files are wanted alone; if processes are wanted that were not kept or cannot go on on this host; NotFound or Invalid
 // for a snapshot that does not exist or is damaged; Unsupported as Snapshot.
 func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
 	i, err := d.restore(ctx, dir, give, spec)
@@ -235,12 +235,13 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	if err := supported(give); err != nil {
 		return nil, err
 	}
-	if spec.Image != "" {
-		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
-	}
 	rec, err := snapshot.Read(dir)
 	if err != nil {
 		return nil, err
+	}
+	changed := spec.Image != ""
+	if changed && (give != sandbox.Filesystem || spec.Image != cmp.Or(rec.Image, sandbox.HostImage)) {
+		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
 	}
 	spec.Image, spec.Command = rec.Image, rec.Command
 	if err := spec.Validate(); err != nil {
@@ -253,17 +254,17 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}
-	return e.restore(ctx, dir, rec, give, spec)
-}
-
-func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, give sandbox.Fidelity, spec sandbox.Spec) (*instance, error) {
 	root, err := e.images.Resolve(ctx, rec.Image, nil)
+	if err == nil && !changed {
+		err = sameImage(rec, root)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := sameImage(rec, root); err != nil {
-		return nil, err
-	}
+	return e.restore(ctx, dir, rec, give, spec, root)
+}
+
+func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, give sandbox.Fidelity, spec sandbox.Spec, root image.Root) (*instance, error) {
 	store, err := e.snapshots.open()
 	if err != nil {
 		return nil, err

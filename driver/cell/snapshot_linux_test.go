@@ -273,7 +273,7 @@ func TestRestoreRefuses(t *testing.T) {
 		want   sandbox.Class
 		field  string
 	}{
-		{"an image", nil, sandbox.Spec{Image: "host"}, sandbox.Invalid, "image"},
+		{"an image", nil, sandbox.Spec{Image: "/other"}, sandbox.Invalid, "image"},
 		{"a mount over all", nil, sandbox.Spec{Mounts: []sandbox.Mount{{Source: "/usr", Target: "/"}}}, sandbox.Invalid, "mounts"},
 		{"a limit out of bounds", nil, sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 1}}, sandbox.Invalid, "limits.memory"},
 		{"no snapshot", func(t *testing.T, dir string) { remove(t, dir, "snapshot.json") }, sandbox.Spec{}, sandbox.NotFound, "snapshot"},
