@@ -103,11 +103,10 @@ func (k *Kind[R]) put(id string, record R, durable bool) error {
 }
 
 func (k *Kind[R]) replace(home string, contents []byte, durable bool) error {
-	disk, made := k.dir.disk, false
+	disk := k.dir.disk
 	draft := filepath.Join(home, draftName)
 	err := disk.write(draft, contents, durable)
 	if errors.Is(err, fs.ErrNotExist) {
-		made = true
 		if err = disk.mkdir(home); err == nil {
 			err = disk.write(draft, contents, durable)
 		}
@@ -116,10 +115,8 @@ func (k *Kind[R]) replace(home string, contents []byte, durable bool) error {
 		err = disk.rename(draft, filepath.Join(home, recordName))
 	}
 	if err == nil && durable {
-		err = disk.sync(home)
-		if err == nil && made {
-			err = disk.sync(k.path())
-		}
+		// Its home may have been made by a Note, which waited for nothing.
+		err = errors.Join(disk.sync(home), disk.sync(k.path()))
 	}
 	return err
 }
