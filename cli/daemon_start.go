@@ -78,6 +78,7 @@ func startDaemon(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	defer os.Remove(heard.LocalAddr().String())
 	defer heard.Close()
 	log, err := openDaemonLog()
 	if err != nil {
@@ -117,8 +118,8 @@ func daemonProcess(log *os.File, ready string) (*exec.Cmd, error) {
 	return child, nil
 }
 
-// listenReady makes the socket to which the daemon will say that it listens. It has gone
-// with this command; what one that was killed has left is removed.
+// listenReady makes the socket to which the daemon will say that it listens. What a command
+// that was killed has left of it is removed.
 func listenReady(path string) (*net.UnixConn, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -44,8 +44,12 @@ func (c census) grown(before census) (list []string) {
 	return list
 }
 
-// settleTime is how long what ends by itself may take to, on a real machine.
-const settleTime = 3 * time.Second
+// settleTime is how long what ends by itself may take to, on a real machine: a daemon that
+// a command has started stays for ten seconds.
+const settleTime = 15 * time.Second
+
+// daemonLog is what such a daemon has said, which is kept for people.
+const daemonLog = "/daemon/log"
 
 // leaks looks for what the way's steps have left.
 func (t *turn) leaks() error {
@@ -156,7 +160,7 @@ func files() (list []string, err error) {
 		dirs, _ := filepath.Glob(pattern)
 		for _, dir := range dirs {
 			err = errors.Join(err, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-				if err == nil && !d.IsDir() && path != registry {
+				if err == nil && !d.IsDir() && path != registry && !strings.HasSuffix(path, daemonLog) {
 					list = append(list, path)
 				}
 				return nil // one that has just been removed

@@ -62,7 +62,7 @@ func (d *Draft) placeOne(ctx context.Context, dir, digest string) error {
 		} else if err != nil {
 			return err
 		}
-		if err := place(ctx, to, d.store.blob(digest), d.store.heldPath(digest)); err != nil {
+		if err := place(ctx, to, d.store.blob(digest), d.store.heldAt(digest)); err != nil {
 			return err
 		}
 	}

@@ -104,8 +104,15 @@ func (s *Store) keepBlob(ctx context.Context, digest string) (bool, error) {
 	return there, errors.Join(err, lock.Release())
 }
 
-// heldPath is where this program keeps a content.
+// heldPath is where this program keeps a content. s.mu is held.
 func (s *Store) heldPath(digest string) string { return s.path("programs", s.own, heldPrefix+digest) }
+
+// heldAt is heldPath for whoever does not hold s.mu.
+func (s *Store) heldAt(digest string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heldPath(digest)
+}
 
 // letBlob gives up a content. A store that was closed has let go of everything.
 func (s *Store) letBlob(digest string) error {
@@ -145,7 +152,7 @@ func (b *Basis) index(ctx context.Context) (p *pages, err error) {
 		}
 	}()
 	for i, digest := range b.blobs {
-		file, err := openPlain(b.store.heldPath(digest))
+		file, err := openPlain(b.store.heldAt(digest))
 		if err != nil {
 			return p, err
 		}
