@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"aether/engine"
 )
 
 const (
@@ -107,7 +109,7 @@ func (d *docker) ask(ctx context.Context, method, path, kind string, body io.Rea
 func (d *docker) way() way {
 	return way{
 		name: rowDocker,
-		create: func(ctx context.Context) (string, error) {
+		create: func(ctx context.Context, _ engine.CreateRequest) (string, error) {
 			spec := fmt.Sprintf(`{"Image": %q, "Cmd": ["/bin/%s", %q], "NetworkDisabled": true, "HostConfig": {"NetworkMode": "none"}}`, dockerImage, program, word)
 			text, err := d.ask(ctx, "POST", "/containers/create", "application/json", strings.NewReader(spec))
 			var made struct{ ID string }

@@ -18,6 +18,7 @@ import (
 const (
 	warmup   = 3
 	breath   = 5 * time.Millisecond
+	refill   = 30 * time.Millisecond
 	patience = time.Minute
 	// settle is how long a daemon rests before its memory is looked at.
 	settle = 2 * time.Second
@@ -53,6 +54,9 @@ func Measure(ctx context.Context, opts Options, say *lab.Progress) (r Report, er
 		return r, err
 	}
 	if r.Life, err = b.rounds.Rows(ctx, append(contenders(b.ways, way.lives), b.docker)); err != nil {
+		return r, err
+	}
+	if r.Claim, err = b.claims(ctx); err != nil {
 		return r, err
 	}
 	say.Say("the daemon: %d idle sandboxes", opts.Idle)
@@ -125,6 +129,24 @@ func (b *bench) execs(ctx context.Context) (_ []lab.Row, err error) {
 		list = append(list, c)
 	}
 	return b.rounds.Rows(ctx, list)
+}
+
+// claims measures pools, with a rest in which they are filled again.
+func (b *bench) claims(ctx context.Context) ([]lab.Row, error) {
+	var list []lab.Contender
+	for _, w := range b.ways {
+		c, err := w.claims(ctx)
+		if sandbox.ClassOf(err) == sandbox.Unsupported {
+			c, err = lab.Skip(w.name, err), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	rounds := b.rounds
+	rounds.Breath = refill
+	return rounds.Rows(ctx, list)
 }
 
 // crowd has a daemon hold sandboxes that do nothing: its memory, and its pages when there

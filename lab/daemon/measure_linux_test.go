@@ -42,7 +42,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rows := range [][]lab.Row{r.Exec, r.Create, r.Life, r.Pages} {
+	for _, rows := range [][]lab.Row{r.Exec, r.Create, r.Life, r.Claim, r.Pages} {
 		if len(rows) == 0 {
 			t.Errorf("%+v", r)
 		}
@@ -62,13 +62,14 @@ func TestTargets(t *testing.T) {
 		return []lab.Row{{Name: rowEngine, MedianUS: without}, {Name: rowUnix, MedianUS: with}}
 	}
 	r := Report{Exec: rows(900, 500), Create: rows(2600, 2000), Life: append(rows(5000, 4000), lab.Row{Name: rowDocker, MedianUS: 50_000}),
-		Pages: []lab.Row{{Name: "few", MedianUS: 100}, {Name: "many", MedianUS: 200}}, Memory: Memory{EmptyKiB: 1024, IdleKiB: 61 * 1024, Idle: 1000}}
+		Claim: rows(400, 100), Pages: []lab.Row{{Name: "few", MedianUS: 100}, {Name: "many", MedianUS: 200}}, Memory: Memory{EmptyKiB: 1024, IdleKiB: 61 * 1024, Idle: 1000}}
 	r.complete()
 	for _, v := range r.Targets {
 		if !v.Met {
 			t.Errorf("%+v", v)
 		}
 	}
+	r.Claim = rows(401, 100)
 	r.Exec, r.Create, r.Pages[1].MedianUS, r.Memory.IdleKiB, r.Life[2].MedianUS = rows(901, 500), rows(2601, 2000), 201, 62*1024, 49_000
 	r.complete()
 	for _, v := range r.Targets {

@@ -23,6 +23,7 @@ const (
 	targetDocker = 0.1 // of Docker's
 	targetMemory = 60.0
 	targetPage   = 2.0
+	targetClaim  = 4.0 // times in process
 )
 
 // Report is everything that was found out. A value that was not measured is absent, never
@@ -33,6 +34,8 @@ type Report struct {
 	Exec   []lab.Row `json:"exec"`
 	Create []lab.Row `json:"create"`
 	Life   []lab.Row `json:"life"`
+	// Claim is of a child that is kept ready, to what its first command says.
+	Claim []lab.Row `json:"claim"`
 	// Pages are of 100 sandboxes, when there are so many and when there are more.
 	Pages   []lab.Row     `json:"pages"`
 	Memory  Memory        `json:"memory"`
@@ -51,6 +54,7 @@ func (r *Report) complete() {
 	lab.CompareRows(r.Exec, rowEngine)
 	lab.CompareRows(r.Create, rowEngine)
 	lab.CompareRows(r.Life, rowEngine, rowDocker)
+	lab.CompareRows(r.Claim, rowEngine)
 	if len(r.Pages) > 0 {
 		lab.CompareRows(r.Pages, r.Pages[0].Name)
 	}
@@ -59,6 +63,7 @@ func (r *Report) complete() {
 		more("what the door adds to a create, median", r.Create, targetCreate),
 		lab.AtMost("create, first command and end, median", "times Docker's", lab.Find(r.Life, rowUnix).Of[rowDocker], targetDocker, nil),
 		lab.AtMost(fmt.Sprintf("the daemon's memory for %d idle sandboxes", r.Memory.Idle), "MiB", float64(r.Memory.IdleKiB-r.Memory.EmptyKiB)/1024, targetMemory, nil),
+		lab.AtMost("claim of a child to its first output, median", "times in process", lab.Find(r.Claim, rowUnix).Of[rowEngine], targetClaim, nil),
 		r.judgePages(),
 	}
 }
@@ -93,6 +98,7 @@ func (r Report) Text() string {
 		"A command in a living sandbox, ms\n" + lab.Times(r.Exec, rowEngine),
 		"The making of a sandbox, ms\n" + lab.Times(r.Create, rowEngine),
 		"Making, a command and the end of a sandbox, ms\n" + lab.Times(r.Life, rowEngine, rowDocker),
+		"The claim of a child that is kept ready, to what its first command says, ms\n" + lab.Times(r.Claim, rowEngine),
 		"A page of sandboxes, ms\n" + lab.Times(r.Pages, first(r.Pages)),
 		fmt.Sprintf("The daemon's own memory: %.1f MiB empty, %.1f MiB with %d idle sandboxes\n", float64(r.Memory.EmptyKiB)/1024, float64(r.Memory.IdleKiB)/1024, r.Memory.Idle),
 		"Targets for the daemon\n" + lab.Verdicts(r.Targets),

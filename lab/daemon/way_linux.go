@@ -15,7 +15,8 @@ import (
 // way is one way of asking an engine for the same work.
 type way struct {
 	name    string
-	create  func(context.Context) (id string, err error)
+	prepare func(context.Context, engine.TemplateRequest) error
+	create  func(context.Context, engine.CreateRequest) (id string, err error)
 	exec    func(ctx context.Context, id string) error
 	destroy func(ctx context.Context, id string) error
 }
@@ -31,8 +32,12 @@ func inProcess(e *engine.Engine) way {
 	who := engine.Caller{Tenant: "lab", Operator: true, Name: "lab"}
 	return way{
 		name: rowEngine,
-		create: func(ctx context.Context) (string, error) {
-			s, err := e.Create(ctx, who, engine.CreateRequest{})
+		prepare: func(ctx context.Context, req engine.TemplateRequest) error {
+			_, err := e.PrepareTemplate(ctx, who, req, nil)
+			return err
+		},
+		create: func(ctx context.Context, req engine.CreateRequest) (string, error) {
+			s, err := e.Create(ctx, who, req)
 			return s.ID, err
 		},
 		exec: func(ctx context.Context, id string) error {
@@ -51,8 +56,12 @@ func inProcess(e *engine.Engine) way {
 func overDoor(name string, c *rest.Client) way {
 	return way{
 		name: name,
-		create: func(ctx context.Context) (string, error) {
-			s, err := c.Create(ctx, engine.CreateRequest{})
+		prepare: func(ctx context.Context, req engine.TemplateRequest) error {
+			_, err := c.PrepareTemplate(ctx, req, nil)
+			return err
+		},
+		create: func(ctx context.Context, req engine.CreateRequest) (string, error) {
+			s, err := c.Create(ctx, req)
 			return s.ID, err
 		},
 		exec: func(ctx context.Context, id string) error {
@@ -103,7 +112,7 @@ func check(status int, said string) error {
 
 // execs measures commands in one sandbox, which undo ends.
 func (w way) execs(ctx context.Context) (c lab.Contender, undo func() error, err error) {
-	id, err := w.create(ctx)
+	id, err := w.create(ctx, engine.CreateRequest{})
 	if err != nil {
 		return c, nil, fmt.Errorf("%s: %w", w.name, err)
 	}
@@ -120,7 +129,7 @@ func (w way) execs(ctx context.Context) (c lab.Contender, undo func() error, err
 func (w way) creates() lab.Contender {
 	return lab.Contender{Name: w.name, Take: func(ctx context.Context) (lab.Sample, error) {
 		watch := lab.StartWatch()
-		id, err := w.create(ctx)
+		id, err := w.create(ctx, engine.CreateRequest{})
 		watch.First("create")
 		if err == nil {
 			err = w.destroy(ctx, id)
@@ -133,7 +142,7 @@ func (w way) creates() lab.Contender {
 func (w way) lives() lab.Contender {
 	return lab.Contender{Name: w.name, Take: func(ctx context.Context) (lab.Sample, error) {
 		watch := lab.StartWatch()
-		id, err := w.create(ctx)
+		id, err := w.create(ctx, engine.CreateRequest{})
 		if err != nil {
 			return lab.Sample{}, err
 		}
@@ -144,4 +153,29 @@ func (w way) lives() lab.Contender {
 		watch.Lap("end")
 		return watch.Done(), err
 	}}
+}
+
+// pooled is the template whose children are kept ready, and ahead how many.
+const (
+	pooled = "lab"
+	ahead  = 4
+)
+
+// claims measures the claim of a child that is ready, to what its first command says.
+func (w way) claims(ctx context.Context) (lab.Contender, error) {
+	err := w.prepare(ctx, engine.TemplateRequest{Ahead: ahead, Recipe: engine.Recipe{Name: pooled, Command: []string{"sleep", "1000000"}}})
+	if err != nil {
+		return lab.Contender{}, fmt.Errorf("%s: %w", w.name, err)
+	}
+	return lab.Contender{Name: w.name, Take: func(ctx context.Context) (lab.Sample, error) {
+		watch := lab.StartWatch()
+		id, err := w.create(ctx, engine.CreateRequest{Template: pooled})
+		if err != nil {
+			return lab.Sample{}, err
+		}
+		watch.Lap("claim")
+		err = w.exec(ctx, id)
+		watch.First("command")
+		return watch.Sample, errors.Join(err, w.destroy(ctx, id))
+	}}, nil
 }
