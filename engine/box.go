@@ -25,6 +25,8 @@ type record struct {
 	// Asked: it was made for its tenant, by the tenant's own rights and logins, and not
 	// by an operator.
 	Asked bool `json:"asked,omitempty"`
+	// Restored: it is a fork of what was made of a checkpoint.
+	Restored bool `json:"restored,omitempty"`
 	// Kept is the directory below its home that holds the checkpoint of a paused one.
 	Kept string `json:"kept,omitempty"`
 	// Interrupted: it ran when the engine was stopped, and the next one resumes it.

@@ -100,7 +100,7 @@ func (f *fleet) children(source record, req ForkRequest) (records []record, spec
 		r := f.newRecord(newID(), source.Tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 		r.Driver, r.Why, r.Spec, r.Template, r.Parent = source.Driver, "its source is there", source.Spec, source.Template, source.ID
 		r.Keep, r.AutoResume, r.Asked, r.Resident = req.Keep, req.AutoResume, source.Asked, source.Resident
-		r.Volumes = source.Volumes
+		r.Volumes, r.Restored = source.Volumes, source.ofCheckpoint()
 		records, specs = append(records, r), append(specs, r.childSpec(r.ID))
 	}
 	return records, specs

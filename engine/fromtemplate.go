@@ -13,6 +13,9 @@ import (
 // createForked makes a sandbox by a fork of a template, or takes one that is kept ready. If
 // the template is replaced meanwhile, it is one of the next version.
 func (f *fleet) createForked(ctx context.Context, who Caller, req CreateRequest) (*box, error) {
+	if len(req.Volumes) > 0 {
+		return nil, sandbox.Invalidf("volumes", "a sandbox of a template has none: its processes run already")
+	}
 	for {
 		v, err := f.catalogue.ready(ctx, who, req.Template)
 		if err != nil {
@@ -150,7 +153,7 @@ func (c *catalogue) fork(ctx context.Context, who Caller, v *version, t *Templat
 func (f *fleet) adoptChild(ctx context.Context, v *version, t *Template, child *Child, spec sandbox.Spec, req CreateRequest) (*box, error) {
 	r := f.newRecord(child.ID(), v.key.tenant, terms{req.Metadata, req.Timeout, req.Then, ""})
 	r.Driver, r.Why, r.Spec, r.Keep, r.AutoResume = t.Driver().Name, "its template is there", spec, req.Keep, req.AutoResume
-	r.Asked = !v.record.Operator
+	r.Asked, r.Restored = !v.record.Operator, v.record.Kept != ""
 	resident := t.resident
 	r.Template, r.Parent, r.Resident, r.Took = v.name(), v.id, &resident, child.Took()
 	instance, grant := child.hand()

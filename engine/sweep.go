@@ -36,10 +36,13 @@ func (s *sweeper) note(driver string) {
 // noteEnd says that an instance has ended which may have been made of a checkpoint, and of
 // which its driver may hold contents.
 func (f *fleet) noteEnd(r record) {
-	if r.Instances > 1 || r.Snapshot != "" || r.Parent != "" {
+	if r.ofCheckpoint() {
 		f.sweeper.note(r.Driver)
 	}
 }
+
+// ofCheckpoint says that the instance, or what it was forked from, was made of one.
+func (r record) ofCheckpoint() bool { return r.Instances > 1 || r.Snapshot != "" || r.Restored }
 
 // take gives the drivers that were noted.
 func (s *sweeper) take() map[string]bool {

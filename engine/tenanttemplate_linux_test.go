@@ -92,6 +92,8 @@ func TestSandboxOfATemplate(t *testing.T) {
 	if err != nil || len(tree) != 3 || tree[0].ID != info.ID || tree[2].Parent != s.ID {
 		t.Errorf("the tree is %+v, %v", tree, err)
 	}
+	_, err = e.Create(t.Context(), alice, engine.CreateRequest{Template: "sums", Volumes: []engine.VolumeMount{{Name: "v", Target: "/v"}}})
+	wantClass(t, err, sandbox.Invalid)
 	page, err := e.List(t.Context(), alice, engine.Query{Template: "sums"})
 	if err != nil || len(page.Sandboxes) != 2 {
 		t.Errorf("%+v, %v", page, err)
