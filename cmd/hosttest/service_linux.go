@@ -11,7 +11,7 @@ mkdir -p /usr/local/bin
 ln -sf ` + labDir + `/bin/aether /usr/local/bin/aether
 cp ` + labDir + `/aether.service /etc/systemd/system/
 systemctl daemon-reload
-while pgrep -f 'serve --idle-exit' >/dev/null; do sleep 1; done # that of the steps before
+while pgrep -f '[s]erve --idle-exit' >/dev/null; do sleep 1; done # that of the steps before
 systemctl start aether`
 
 // endService stops the daemon and wants nothing to be left of it.
