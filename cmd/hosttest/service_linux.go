@@ -11,8 +11,8 @@ mkdir -p /usr/local/bin
 ln -sf ` + labDir + `/bin/aether /usr/local/bin/aether
 cp ` + labDir + `/aether.service /etc/systemd/system/
 systemctl daemon-reload
-while pgrep -f '[s]erve --idle-exit' >/dev/null; do sleep 1; done # that of the steps before
-systemctl start aether`
+# The daemon of the steps before has the state directory until it has been idle.
+until systemctl start aether; do sleep 2; done`
 
 // endService stops the daemon and wants nothing to be left of it.
 const endService = `set -e

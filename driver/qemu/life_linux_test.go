@@ -44,7 +44,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	run(t, i, "! head -c 2M /dev/zero > /root/file && rm /root/file")
-	run(t, i, "echo kept > /root/state; (n=0; while :; do n=$((n+1)); echo $n > /tmp/count; sleep 0.1; done) > /dev/null 2>&1 &")
+	run(t, i, "echo kept > /root/state; (n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.1; done) > /dev/null 2>&1 &")
 	pauseAndResume(t, i)
 	dir := t.TempDir()
 	if err := i.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Checkpoint); err != nil {
