@@ -19,7 +19,7 @@ long() {
 }
 long ./driver/cell 'TestThousandAtOnce|TestTenThousandInTurn|TestKilledAtAnyMoment|TestForkInTheMiddleOfAComputation|TestForksInTurn|TestForksAtOnce'
 long ./driver/bubblewrap TestConformance '/^killed$'
-long ./engine 'TestKilledAtAnyMoment|TestCrowd|TestPythonGoesOn'
+long ./engine 'TestKilledAtAnyMoment|TestKilledAtEveryWrite|TestFullDiskAtEveryWrite|TestCrowd|TestPythonGoesOn'
 long ./image TestKilledUnpackLeavesNothing
 long ./internal/host/inroot TestSwappedParents
 
