@@ -77,6 +77,11 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 // Close closes the connections that are idle.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// Health asks whether a daemon answers, which needs no key.
+func (c *Client) Health(ctx context.Context) error {
+	return c.do(ctx, call{op: "health", method: http.MethodGet, path: "/health"})
+}
+
 // call is one request of the client's.
 type call struct {
 	op           string

@@ -121,14 +121,24 @@ func contenders(ways []way, of func(way) lab.Contender) []lab.Contender {
 func (b *bench) execs(ctx context.Context) (_ []lab.Row, err error) {
 	var list []lab.Contender
 	for _, w := range append(b.ways, streamed(b.server.unix)) {
-		c, undo, err := w.execs(ctx)
-		if err != nil {
-			return nil, err
+		c, undo, made := w.execs(ctx)
+		if made != nil {
+			return nil, made
 		}
 		defer func() { err = errors.Join(err, undo()) }()
 		list = append(list, c)
 	}
-	return b.rounds.Rows(ctx, list)
+	return b.rounds.Rows(ctx, append(list, b.empty(rowUnixEmpty, b.server.unix), b.empty(rowTCPEmpty, b.server.tcp)))
+}
+
+// empty measures the way to the daemon and back: an answer of 204 that nobody worked for.
+func (b *bench) empty(name string, c *rest.Client) lab.Contender {
+	return lab.Contender{Name: name, Take: func(ctx context.Context) (lab.Sample, error) {
+		watch := lab.StartWatch()
+		err := c.Health(ctx)
+		watch.First("answer")
+		return watch.Sample, err
+	}}
 }
 
 // claims measures pools, with a rest in which they are filled again.
