@@ -136,6 +136,29 @@ func TestFailedAgain(t *testing.T) {
 	create(t, e, root, engine.CreateRequest{Template: "mounted"})
 }
 
+// TestReplacedWhilePreparedAnew: a version that is replaced while it is prepared anew after
+// a restart is gone, and so is its sandbox.
+func TestReplacedWhilePreparedAnew(t *testing.T) {
+	h := newHouse(t, sandbox.Filesystem)
+	e := h.openKeeping(false)
+	slow := countingRequest("app")
+	slow.Recipe.Command, slow.Recipe.Ready = []string{"sh", "-c", "sleep 0.5; touch /tmp/up; exec sleep 1000"}, engine.Ready{File: "/tmp/up"}
+	was := declare(t, e, alice, slow)
+	h.close(e)
+	e = h.openKeeping(false)
+	now := declare(t, e, alice, bashRequest("app", ""))
+	time.Sleep(time.Second) // until it would be ready
+	if used, _, err := e.Used(t.Context(), alice, "alice"); err != nil || used.Sandboxes != 1 {
+		t.Errorf("one template takes %+v, %v", used, err)
+	}
+	h.close(e)
+	e = h.openKeeping(false)
+	page, err := e.ListTemplates(t.Context(), alice, engine.TemplateQuery{})
+	if err != nil || len(page.Templates) != 1 || page.Templates[0].ID != now.ID || now.ID == was.ID {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
 // templateVictim makes a test binary a program that prepares templates and waits to be
 // killed.
 const templateVictim = "AETHER_ENGINE_TEMPLATE_VICTIM"

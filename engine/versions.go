@@ -33,6 +33,10 @@ func (c *catalogue) settle(ctx context.Context, v *version, t *Template) (err er
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	first := !v.declared
+	if !first && !c.has(v) {
+		gone := &sandbox.Error{Class: sandbox.NotFound, Op: "template " + v.name(), Reason: "it was removed while it was prepared anew"}
+		return errors.Join(gone, t.close(ctx))
+	}
 	defer func() {
 		if err == nil {
 			return
