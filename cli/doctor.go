@@ -25,22 +25,22 @@ func doctorCommand(drivers *drivers) *cobra.Command {
 // lookTime is how long a daemon may look at its paused sandboxes.
 const lookTime = time.Minute
 
-// askDaemon asks a daemon that runs for paused sandboxes which cannot be resumed. Where
-// none runs, or another user's, there is nothing to ask.
-func askDaemon(ctx context.Context) ([]engine.Stuck, error) {
+// askDaemon asks a daemon that runs for paused sandboxes which cannot be resumed, and what
+// it keeps of recipes. Where none runs, or another user's, there is nothing to ask.
+func askDaemon(ctx context.Context) (found engine.Diagnosis, err error) {
 	client, err := daemonClient()
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	found, err := client.Doctor(ctx)
+	found, err = client.Doctor(ctx)
 	switch sandbox.ClassOf(err) {
 	case sandbox.Unavailable, sandbox.Denied:
-		return nil, nil
+		return engine.Diagnosis{}, nil
 	}
-	return found.Stuck, err
+	return found, err
 }
 
 // builtIn is the engine whose ability to run decides doctor's verdict.
@@ -81,14 +81,14 @@ func sayWord(ctx context.Context, driver sandbox.Driver) (err error) {
 
 // doctorWith takes the survey and the daemon's answer, so that hosts other than this one
 // can be shown.
-func doctorWith(survey func(context.Context) []features.Facility, stuck func(context.Context) ([]engine.Stuck, error)) *cobra.Command {
+func doctorWith(survey func(context.Context) []features.Facility, ask func(context.Context) (engine.Diagnosis, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Explain what this host offers to sandboxes, and what its gaps cost",
 		Long: "Try everything that sandboxes can use on this host, as this user: namespaces, control\n" +
 			"groups, filters, virtualization; then run a command in one, as `aether run` does. For each\n" +
 			"gap, say what it costs and what would mend it. If a daemon runs, list the paused sandboxes\n" +
-			"that this host can no longer resume, and why.\n" +
+			"that this host can no longer resume, and why, and say how much it keeps of recipes.\n" +
 			"The exit status is 0 if the built-in engine can run here, and 1 if it cannot.",
 		Example: `  aether doctor
   aether doctor --json
@@ -99,9 +99,12 @@ func doctorWith(survey func(context.Context) []features.Facility, stuck func(con
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := diagnosis{Facilities: survey(cmd.Context())}
 		d.Usable = features.Sufficient(d.Facilities)
-		var err error
-		if d.Stuck, err = stuck(cmd.Context()); err != nil {
+		found, err := ask(cmd.Context())
+		if err != nil {
 			return err
+		}
+		if d.Stuck = found.Stuck; found.Layers.Count > 0 {
+			d.Layers = &found.Layers
 		}
 		if err := d.print(cmd, *asJSON); err != nil {
 			return err
@@ -121,6 +124,8 @@ type diagnosis struct {
 	Facilities []features.Facility `json:"facilities"`
 	// Stuck are paused sandboxes of the daemon that cannot be resumed here.
 	Stuck []engine.Stuck `json:"stuck,omitempty"`
+	// Layers are what the daemon keeps of recipes, if anything.
+	Layers *engine.LayerUse `json:"layers,omitempty"`
 }
 
 func (d diagnosis) print(cmd *cobra.Command, asJSON bool) error {
@@ -128,7 +133,15 @@ func (d diagnosis) print(cmd *cobra.Command, asJSON bool) error {
 		return printJSON(cmd, d)
 	}
 	s := screenOf(cmd.OutOrStdout())
-	return printText(cmd, d.table(s.width).render(s)+"\n\n"+d.verdict(s)+d.stuckText(s))
+	return printText(cmd, d.table(s.width).render(s)+"\n\n"+d.verdict(s)+d.stuckText(s)+d.layersText())
+}
+
+// layersText says how much is kept of recipes, and how to have it removed.
+func (d diagnosis) layersText() string {
+	if d.Layers == nil {
+		return ""
+	}
+	return fmt.Sprintf("\n\nthe daemon keeps %d layers of recipes, %s: aether prune --dry-run names them", d.Layers.Count, sizeText(&d.Layers.Bytes))
 }
 
 // stuckText lists the paused sandboxes that cannot be resumed.

@@ -36,7 +36,9 @@ func doctor(t *testing.T, survey func(context.Context) []features.Facility, args
 func doctorOf(t *testing.T, survey func(context.Context) []features.Facility, stuck []engine.Stuck, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := doctorWith(survey, func(context.Context) ([]engine.Stuck, error) { return stuck, nil })
+	cmd := doctorWith(survey, func(context.Context) (engine.Diagnosis, error) {
+		return engine.Diagnosis{Stuck: stuck, Layers: engine.LayerUse{Count: len(stuck), Bytes: 3 << 20}}, nil
+	})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{}, args...))
 	cmd.SetOut(&stdout)
@@ -147,6 +149,9 @@ abc             acme    can be had  its processes were running under another ker
 `
 	if got.status != 0 || !strings.Contains(got.stdout, want) || !strings.Contains(got.stdout, "lost") || strings.Contains(got.stdout, "\x1b[31m") {
 		t.Errorf("status %d\n%s", got.status, got.stdout)
+	}
+	if !strings.Contains(got.stdout, "the daemon keeps 2 layers of recipes, 3.0 MiB: aether prune --dry-run names them") {
+		t.Errorf("of layers it says\n%s", got.stdout)
 	}
 	if got := doctorOf(t, someHost(features.OK), stuck, "--json"); !strings.Contains(got.stdout, `"id": "abc"`) {
 		t.Errorf("%s", got.stdout)

@@ -28,15 +28,17 @@ type templateSummary struct {
 	Runs      string     `json:"runs"`
 	Prepared  *time.Time `json:"prepared,omitempty"`
 	PrepareMS float64    `json:"prepare_ms,omitempty"`
-	Memory    *int64     `json:"memory_bytes,omitempty"`
-	Living    int        `json:"living_children"`
-	Forks     int        `json:"forks_remembered"`
-	Ahead     *int       `json:"ready_children,omitempty"`
+	// Commands is what became of the commands of the recipe.
+	Commands []engine.PreparedCommand `json:"commands,omitempty"`
+	Memory   *int64                   `json:"memory_bytes,omitempty"`
+	Living   int                      `json:"living_children"`
+	Forks    int                      `json:"forks_remembered"`
+	Ahead    *int                     `json:"ready_children,omitempty"`
 }
 
 func summaryOf(info engine.TemplateInfo) templateSummary {
 	s := templateSummary{Name: info.Name, Version: info.Version, Tags: info.Tags, Latest: info.Latest, State: info.State, Reason: info.Reason,
-		Sandbox: info.ID, Driver: info.Driver, Image: imageOf(info.Recipe), Runs: residentText(info), Living: info.Living, Forks: info.Forks}
+		Sandbox: info.ID, Driver: info.Driver, Image: imageOf(info.Recipe), Runs: residentText(info), Living: info.Living, Forks: info.Forks, Commands: info.Commands}
 	if info.State == engine.TemplateReady {
 		s.Prepared, s.PrepareMS = &info.Prepared, float64(info.Took.Microseconds())/1000
 	}

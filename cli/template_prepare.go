@@ -25,7 +25,7 @@ type prepareFlags struct {
 	timeout                        time.Duration
 	ahead                          int
 	tags                           []string
-	replace                        bool
+	replace, noCache               bool
 	recipe                         engine.Recipe
 }
 
@@ -40,6 +40,7 @@ func templatePrepareCommand(drivers *drivers) *cobra.Command {
 		Example: `  aether template prepare py --code python imports.py
   echo 'import json, decimal' | aether template prepare py --code python -
   aether template prepare shell --run 'mkdir /tmp/w' --code bash -  < /dev/null
+  aether template prepare shell --replace --no-cache --run 'mkdir /tmp/w' --code bash -  < /dev/null
   aether template prepare server --ready-line listening -- ./server --port 8080
   aether template prepare work --memory 512M --ready-file /tmp/up -- sh -c 'touch /tmp/up; exec sleep 1000000'`,
 		Args: func(_ *cobra.Command, args []string) error { return f.arguments(args) },
@@ -57,6 +58,7 @@ func templatePrepareCommand(drivers *drivers) *cobra.Command {
 	flags.IntVar(&f.ahead, "ahead", 0, "keep this many children forked ahead")
 	flags.StringArrayVar(&f.tags, "tag", nil, "have this version be NAME:TAG too; repeatable")
 	flags.BoolVar(&f.replace, "replace", false, "prepare the next version of a template that exists; until it is ready, the last one serves")
+	flags.BoolVar(&f.noCache, "no-cache", false, "run every --run command, also those that ran before after the same commands")
 	flags.BoolVar(&f.json, "json", false, "print JSON instead of text")
 	languages := make([]string, 0, 3)
 	for _, l := range interpreter.Languages() {
@@ -143,7 +145,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, drivers *drivers) error {
 	if err := f.fillIn(cmd.InOrStdin()); err != nil {
 		return err
 	}
-	req := engine.TemplateRequest{Recipe: f.recipe, Driver: f.driver, Tags: f.tags, Ahead: f.ahead, Version: 1}
+	req := engine.TemplateRequest{Recipe: f.recipe, Driver: f.driver, Tags: f.tags, Ahead: f.ahead, Version: 1, NoCache: f.noCache}
 	if f.replace {
 		req.Version = 0
 	}
@@ -174,10 +176,29 @@ func printPrepared(cmd *cobra.Command, info engine.TemplateInfo, asJSON bool) er
 	}
 	text := fmt.Sprintf("%s is ready: %s, prepared in %s\nfork it with: aether run --template %s%s",
 		visible(info.Name), visible(residentText(info)), milliseconds(info.Took), visible(info.Name), howToUse(info))
+	for _, line := range commandLines(info.Commands) {
+		text += "\n" + line
+	}
 	if info.Reason != "" {
 		text += "\nbut " + visible(oneLine(info.Reason))
 	}
 	return printText(cmd, text)
+}
+
+// commandLines say what became of each command of a recipe.
+func commandLines(list []engine.PreparedCommand) (lines []string) {
+	for _, c := range list {
+		line := "  cached: "
+		if !c.Cached {
+			line = "  ran in " + milliseconds(c.Took) + ": "
+		}
+		line += visible(oneLine(c.Command))
+		if c.Unkept != "" {
+			line += " (not kept: " + visible(oneLine(c.Unkept)) + ")"
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // howToUse completes the command line that a user may try next.

@@ -68,6 +68,9 @@ func templateText(info shownTemplate) string {
 		rows = append(rows, []string{"  ahead", poolText(info.TemplateInfo)})
 	}
 	text := visible(info.Name) + "\n" + columns(rows)
+	if lines := commandLines(info.Commands); len(lines) > 0 {
+		text += "\n  commands\n  " + strings.Join(lines, "\n  ")
+	}
 	if len(info.Tree) > 0 {
 		text += "\n  forks\n    " + strings.Join(treeLines(info.Tree), "\n    ")
 	}

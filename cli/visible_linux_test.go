@@ -71,7 +71,7 @@ func nastyDaemon(t *testing.T) {
 	}
 	recipe := engine.Recipe{Name: nasty, Command: []string{nasty}, Spec: sandbox.Spec{Image: nasty}}
 	info := engine.TemplateInfo{ID: nasty, Name: nasty, Tags: []string{nasty}, State: nasty, Reason: nasty, Step: nasty, Driver: nasty, Fidelity: nasty, Recipe: recipe,
-		Ahead: 1, Pool: &engine.PoolStats{Reason: nasty}, Resident: &engine.Resident{PID: 7}}
+		Ahead: 1, Pool: &engine.PoolStats{Reason: nasty}, Commands: []engine.PreparedCommand{{Command: nasty, Unkept: nasty}, {Command: nasty, Cached: true}}, Resident: &engine.Resident{PID: 7}}
 	ready := info
 	ready.State = engine.TemplateReady
 	tree := rest.TemplateTree{Nodes: []engine.Node{{ID: nasty, Template: nasty}, {ID: nasty + "2", Parent: nasty, Born: time.Now()}}}

@@ -41,6 +41,10 @@
 // tenant's. Such a version is not reached by Prepare, Remove, Template and Templates, which
 // are for programs that hold templates in memory.
 //
+// What each command of such a recipe left in files is kept as a layer, by a key of all that
+// it comes of. The tenant's next preparation that begins alike restores the longest row of
+// commands that there is, and runs the rest. Preparations at once make each layer once.
+//
 // # Children
 //
 // A child goes on from the very instruction at which its source was. Interpreters

@@ -8,12 +8,15 @@ import (
 	"aether/sandbox"
 )
 
-// Diagnosis is what an engine found of the paused sandboxes that it holds.
+// Diagnosis is what an engine found of the paused sandboxes that it holds, and how much
+// it keeps of recipes.
 type Diagnosis struct {
 	// Paused is how many there are.
 	Paused int `json:"paused"`
 	// Stuck are those that this host can no longer resume.
 	Stuck []Stuck `json:"stuck"`
+	// Layers are what the commands of recipes left, which Prune removes.
+	Layers LayerUse `json:"layers"`
 }
 
 // Stuck is a paused sandbox that cannot go on on this host as it is.
@@ -39,7 +42,7 @@ func (e *Engine) Doctor(ctx context.Context, who Caller) (Diagnosis, error) {
 		return Diagnosis{}, err
 	}
 	defer release()
-	d := Diagnosis{Stuck: []Stuck{}}
+	d := Diagnosis{Stuck: []Stuck{}, Layers: e.fleet.layers.used()}
 	for _, b := range e.fleet.index.each() {
 		r := b.copy()
 		if r.State != Paused {

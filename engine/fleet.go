@@ -36,8 +36,9 @@ type fleet struct {
 	sweeper   *sweeper
 	rights    *rights
 	volumes   *volumes
-	// catalogue is the templates of tenants.
+	// catalogue is the templates of tenants, and layers what is kept of their recipes.
 	catalogue *catalogue
+	layers    *layers
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -66,6 +67,9 @@ func Open(opts Options) (*Engine, error) {
 		err = f.recover()
 	}
 	if err == nil {
+		err = f.layers.recover()
+	}
+	if err == nil {
 		err = f.catalogue.recover()
 	}
 	if err != nil {
@@ -90,6 +94,10 @@ func (f *fleet) open(opts Options) (err error) {
 	if f.catalogue, err = openCatalogue(f); err != nil {
 		return err
 	}
+	if f.layers, err = openLayers(f); err != nil {
+		return err
+	}
+	f.rights.giveWay = f.layers.giveWay
 	if f.snapshots, err = state.NewKind[snapshotRecord](f.dir, "snapshots", snapshotFormat, nil); err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(templateVictim); dir != "" {
 		os.Exit(prepareAndWait(dir))
 	}
+	if dir := os.Getenv(layerVictim); dir != "" {
+		os.Exit(prepareAndDie(dir))
+	}
 	engine.SweepAfter(10 * time.Millisecond) // so that it happens beside everything else
 	os.Exit(run(m))
 }

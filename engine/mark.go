@@ -77,7 +77,7 @@ func (f *fleet) mark(ctx context.Context, who Caller, b *box, name string) (*hel
 	spec := b.copy().Spec
 	use := access.UseOf(spec)
 	use.Sandboxes, use.MilliCPUs = 0, 0 // it does not run
-	grant, err := f.rights.ledger.Take(b.tenant, f.rights.config.Load().Quota(who), use, 0)
+	grant, err := f.rights.take(who, b.tenant, use)
 	if err != nil {
 		return nil, err
 	}

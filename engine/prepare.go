@@ -15,7 +15,9 @@ import (
 // Steps of a preparation, as its observer is told.
 const (
 	StepCreate = "making the sandbox"
-	StepRun    = "running" // with the command
+	StepRun    = "running"                                         // with the command
+	StepCached = "cached"                                          // the same, of which the files are kept
+	StepAwait  = "waiting for another preparation that is running" // the same
 	StepStart  = "starting"
 	StepReady  = "waiting until it is ready"
 	StepTry    = "trying a fork"
@@ -27,23 +29,59 @@ const (
 // preparation is a template while it is made.
 type preparation struct {
 	recipe   Recipe
+	driver   sandbox.Driver
+	cache    *layerCache // nil if every command is to run and nothing is kept
 	instance sandbox.Instance
+	fidelity sandbox.Fidelity // of forks of the instance
 	client   *guest.Client
 	notify   func(step string)
+	commands []PreparedCommand
 	resident Resident
 	streams  *Streams // of a command that was started
 	output   *lines
 }
 
+// open makes the sandbox by do, unless no running process of it can be forked.
+func (p *preparation) open(ctx context.Context, do func() (sandbox.Instance, error)) (err error) {
+	if p.instance, err = do(); err != nil {
+		return err
+	}
+	p.client = guest.ClientFor(p.instance, guest.ClientOptions{})
+	p.fidelity, err = fidelityOf(p.instance, p.driver.Info().Name)
+	return err
+}
+
+// close lets go of the sandbox, and ends it too if that is wanted.
+func (p *preparation) close(ctx context.Context, end bool) (err error) {
+	if p.streams != nil {
+		p.streams.Close()
+	}
+	if p.client != nil {
+		p.client.Close()
+	}
+	if p.instance != nil && end {
+		err = p.instance.Destroy(context.WithoutCancel(ctx))
+	}
+	p.streams, p.client, p.instance = nil, nil, nil
+	return err
+}
+
+func (p *preparation) create(ctx context.Context) error {
+	p.notify(StepCreate)
+	return p.open(ctx, func() (sandbox.Instance, error) { return p.driver.Create(ctx, p.recipe.Spec) })
+}
+
 // prepare makes the sandbox and brings it to the point where it is forked.
 func (p *preparation) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.recipe.Ready.timeout())
-	defer cancel()
-	for _, command := range p.recipe.Run {
-		p.notify(StepRun + " " + shown(command))
-		if err := p.run(ctx, command); err != nil {
+	if p.cache == nil {
+		if err := p.create(ctx); err != nil {
 			return err
 		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.recipe.Ready.timeout())
+	defer cancel()
+	if err := p.runAll(ctx); err != nil {
+		return err
 	}
 	p.notify(StepStart + " " + p.recipe.resident())
 	if err := p.start(ctx); err != nil {
@@ -53,19 +91,39 @@ func (p *preparation) prepare(ctx context.Context) error {
 	return p.awaitReady(ctx)
 }
 
+// runAll has the commands of the recipe have run.
+func (p *preparation) runAll(ctx context.Context) error {
+	if p.cache != nil {
+		return p.runCached(ctx)
+	}
+	for _, command := range p.recipe.Run {
+		if err := p.run(ctx, command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // run runs a command to its end.
 func (p *preparation) run(ctx context.Context, command []string) error {
-	output := newLines("")
+	p.notify(StepRun + " " + shown(command))
+	start, output := time.Now(), newLines("")
 	status, err := runCommand(ctx, p.client, command, output)
 	if err != nil {
 		return fmt.Errorf("engine: run %s: %w", shown(command), err)
 	}
 	if status.Code != 0 || status.Signal != 0 {
-		return &sandbox.Error{Class: sandbox.Conflict, Op: "engine: run " + shown(command),
-			Reason: "it " + ending(status) + said(output)}
+		return commandFailure{&sandbox.Error{Class: sandbox.Conflict, Op: "engine: run " + shown(command),
+			Reason: "it " + ending(status) + said(output)}}
 	}
+	p.commands = append(p.commands, PreparedCommand{Command: shown(command), Took: time.Since(start)})
 	return nil
 }
+
+// commandFailure is the error of a command that has run and failed, and would again.
+type commandFailure struct{ error }
+
+func (f commandFailure) Unwrap() error { return f.error }
 
 func runCommand(ctx context.Context, client *guest.Client, command []string, output *lines) (guest.Status, error) {
 	running, err := client.Start(ctx, guest.Cmd{Path: command[0], Args: command[1:], Stdout: output, Stderr: output})

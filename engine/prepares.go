@@ -64,7 +64,7 @@ func (c *catalogue) prepare(ctx context.Context, who Caller, req TemplateRequest
 		return nil, err
 	}
 	said := declaration{req.Tags, req.Ahead, req.Version, ""}
-	b, joined, err := c.begin(ctx, who, req.Driver, recipe, said)
+	b, joined, err := c.begin(ctx, who, req, recipe, said)
 	if err == nil {
 		err = b.wait(ctx, notify)
 	}
@@ -78,12 +78,13 @@ func (c *catalogue) prepare(ctx context.Context, who Caller, req TemplateRequest
 }
 
 // begin finds the build of a recipe that runs already, or starts one.
-func (c *catalogue) begin(ctx context.Context, who Caller, driver string, recipe Recipe, said declaration) (b *build, joined bool, err error) {
+func (c *catalogue) begin(ctx context.Context, who Caller, req TemplateRequest, recipe Recipe, said declaration) (b *build, joined bool, err error) {
 	digest, err := digestOf(struct {
 		Tenant, Driver string
 		Recipe         Recipe
 		Version        int
-	}{who.Tenant, driver, recipe, said.version})
+		NoCache        bool
+	}{who.Tenant, req.Driver, recipe, said.version, req.NoCache})
 	if err != nil {
 		return nil, false, err
 	}
@@ -96,8 +97,8 @@ func (c *catalogue) begin(ctx context.Context, who Caller, driver string, recipe
 	if err != nil {
 		return nil, false, err
 	}
-	v.record.Recipe, v.record.Asked = recipe, driver
-	return c.start(ctx, v, digest, c.cooking(v, who)), false, nil
+	v.record.Recipe, v.record.Asked = recipe, req.Driver
+	return c.start(ctx, v, digest, c.cooking(v, who, req.NoCache)), false, nil
 }
 
 // next is the next version of a name, of which nothing is there yet. Errors: Conflict.
@@ -136,14 +137,14 @@ func (c *catalogue) taken(key templateKey, want, number int) error {
 func uniqueTags(tags []string) []string { return slices.Compact(slices.Sorted(slices.Values(tags))) }
 
 // cooking is how a version is made of its recipe.
-func (c *catalogue) cooking(v *version, who Caller) func(context.Context, func(string)) (*Template, error) {
+func (c *catalogue) cooking(v *version, who Caller, noCache bool) func(context.Context, func(string)) (*Template, error) {
 	return func(ctx context.Context, notify func(string)) (*Template, error) {
-		return c.granted(who, v, func() (*Template, error) { return c.cook(ctx, v, notify) })
+		return c.granted(who, v, func() (*Template, error) { return c.cook(ctx, v, noCache, notify) })
 	}
 }
 
 // cook makes a template of a recipe with the first driver that can.
-func (c *catalogue) cook(ctx context.Context, v *version, notify func(string)) (*Template, error) {
+func (c *catalogue) cook(ctx context.Context, v *version, noCache bool, notify func(string)) (*Template, error) {
 	recipe := v.record.Recipe
 	list, err := c.fleet.drivers.Candidates(v.record.Asked, recipe.Spec.Isolation)
 	if err != nil {
@@ -156,7 +157,7 @@ func (c *catalogue) cook(ctx context.Context, v *version, notify func(string)) (
 		err := c.fleet.uses(driver)
 		if err == nil {
 			var t *Template
-			if t, err = c.fleet.engine.prepare(ctx, driver, recipe, notify); err == nil {
+			if t, err = c.cookWith(ctx, driver, v, recipe, noCache, notify); err == nil {
 				return t, nil
 			}
 		}
@@ -168,6 +169,21 @@ func (c *catalogue) cook(ctx context.Context, v *version, notify func(string)) (
 		}
 	}
 	return nil, first
+}
+
+// cookWith makes a template of a recipe, of which v is the version, with layers where the
+// driver has what those need.
+func (c *catalogue) cookWith(ctx context.Context, driver sandbox.Driver, v *version, recipe Recipe, noCache bool, notify func(string)) (*Template, error) {
+	defer c.fleet.engine.making.begin(recipe.Spec.Image)()
+	cache, err := c.fleet.layers.cacheFor(ctx, v.record.who(), driver, recipe)
+	if err != nil {
+		return nil, err
+	}
+	if cache != nil {
+		cache.fresh = noCache
+		defer cache.close()
+	}
+	return c.fleet.engine.prepare(ctx, driver, recipe, cache, notify)
 }
 
 // granted makes the sandbox of a version, which takes its part of the tenant's quota

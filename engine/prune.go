@@ -24,6 +24,9 @@ type PruneRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 	// Damaged is for how long records that were set aside as damaged stay; zero is a week.
 	Damaged time.Duration `json:"damaged_after_ns,omitempty"`
+	// Layers is for how long layers of recipes stay that no preparation uses; zero is not
+	// at all.
+	Layers time.Duration `json:"layers_after_ns,omitempty"`
 }
 
 // PruneReport is what was removed, or would be.
@@ -35,8 +38,9 @@ type PruneReport struct {
 }
 
 // Prune removes what nothing refers to: images and their layers, disks of machines,
-// checkpoints of no record, records that were damaged long ago, and what drivers keep for
-// programs that are dead. Errors: Denied for others than operators; Invalid.
+// checkpoints of no record, layers of recipes, records that were damaged long ago, and what
+// drivers keep for programs that are dead. Errors: Denied for others than operators;
+// Invalid.
 func (e *Engine) Prune(ctx context.Context, who Caller, req PruneRequest) (PruneReport, error) {
 	if !who.Operator {
 		return PruneReport{}, &sandbox.Error{Class: sandbox.Denied, Op: "engine: prune", Reason: "only operators may"}
@@ -44,17 +48,23 @@ func (e *Engine) Prune(ctx context.Context, who Caller, req PruneRequest) (Prune
 	if req.Damaged < 0 {
 		return PruneReport{}, sandbox.Invalidf("damaged_after_ns", "%v is negative", req.Damaged)
 	}
+	if req.Layers < 0 {
+		return PruneReport{}, sandbox.Invalidf("layers_after_ns", "%v is negative", req.Layers)
+	}
 	ctx, release, err := e.enterFleet(ctx)
 	if err != nil {
 		return PruneReport{}, err
 	}
 	defer release()
-	return e.fleet.prune(ctx, req)
+	return e.fleet.prune(ctx, req, 0)
 }
 
-func (f *fleet) prune(ctx context.Context, req PruneRequest) (PruneReport, error) {
+// prune removes what nothing refers to. So many bytes of layers stay, those that were used
+// last.
+func (f *fleet) prune(ctx context.Context, req PruneRequest, spare int64) (PruneReport, error) {
 	report := PruneReport{Removed: []sandbox.Collected{}}
 	report.add(f.collectHomes(ctx, req.DryRun))
+	report.add(f.layers.collect(time.Now().Add(-req.Layers), spare, req.DryRun), nil)
 	after := req.Damaged
 	if after == 0 {
 		after = keepDamaged
@@ -193,11 +203,11 @@ func (f *fleet) pruneOverBudget(ctx context.Context) error {
 	if budget == nil {
 		return nil
 	}
-	found, err := f.prune(ctx, PruneRequest{DryRun: true})
+	found, err := f.prune(ctx, PruneRequest{DryRun: true}, 0)
 	if err != nil || found.Bytes <= *budget {
 		return err
 	}
-	gone, err := f.prune(ctx, PruneRequest{})
+	gone, err := f.prune(ctx, PruneRequest{}, *budget)
 	f.engine.log.Info("engine: disk that nobody needed was collected", "bytes", gone.Bytes, "budget", *budget)
 	return err
 }

@@ -17,6 +17,9 @@ type rights struct {
 	ledger    *access.Ledger
 	admission atomic.Pointer[access.Admission]
 	audit     *access.Audit
+	// giveWay removes something of a tenant's that takes disk and that nobody asked for,
+	// and says whether there was any.
+	giveWay func(tenant string) bool
 }
 
 func newRights(config access.Config) *rights {
@@ -57,7 +60,11 @@ func (r *rights) fetching(ctx context.Context, tenant string, asked bool) contex
 // grant makes n sandboxes of a Spec for a tenant, if its quota and the host have room for
 // them. If they cannot be made, nothing is taken. Errors: Exhausted; those of do.
 func (r *rights) grant(who Caller, tenant string, spec sandbox.Spec, n int, do func([]*access.Grant) ([]*box, error)) ([]*box, error) {
-	grants, err := r.ledger.TakeEach(tenant, r.config.Load().Quota(who), access.UseOf(spec), n)
+	var grants []*access.Grant
+	err := r.makeRoom(tenant, func() (err error) {
+		grants, err = r.ledger.TakeEach(tenant, r.config.Load().Quota(who), access.UseOf(spec), n)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +75,28 @@ func (r *rights) grant(who Caller, tenant string, spec sandbox.Spec, n int, do f
 		}
 	}
 	return boxes, err
+}
+
+// take takes a part of a tenant's quota for something that is no sandbox. Errors:
+// Exhausted.
+func (r *rights) take(who Caller, tenant string, use access.Use) (grant *access.Grant, err error) {
+	err = r.makeRoom(tenant, func() (err error) {
+		grant, err = r.ledger.Take(tenant, r.config.Load().Quota(who), use, 0)
+		return err
+	})
+	return grant, err
+}
+
+// makeRoom takes a part of a tenant's quota by take, again as long as it wants disk and
+// something else of the tenant's gives way.
+func (r *rights) makeRoom(tenant string, take func() error) error {
+	for {
+		err := take()
+		var refusal *sandbox.Error
+		if !errors.As(err, &refusal) || refusal.Field != access.DiskQuota || !refusal.Retry || r.giveWay == nil || !r.giveWay(tenant) {
+			return err
+		}
+	}
 }
 
 func (r *rights) admit(spec sandbox.Spec, n int, do func() ([]*box, error)) ([]*box, error) {
@@ -83,7 +112,7 @@ func (r *rights) admit(spec sandbox.Spec, n int, do func() ([]*box, error)) ([]*
 // Errors: Exhausted; those of do.
 func (r *rights) wake(who Caller, b *box, do func() error) error {
 	spec := b.copy().Spec
-	if err := b.grant.Change(r.config.Load().Quota(who), access.UseOf(spec)); err != nil {
+	if err := r.makeRoom(b.tenant, func() error { return b.grant.Change(r.config.Load().Quota(who), access.UseOf(spec)) }); err != nil {
 		return err
 	}
 	_, err := r.admit(spec, 1, func() ([]*box, error) { return nil, do() })

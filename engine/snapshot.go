@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"aether/engine/access"
@@ -104,7 +105,7 @@ func (f *fleet) snapshot(ctx context.Context, who Caller, source *box, req Snaps
 	if err := f.wake(ctx, who, source); err != nil {
 		return nil, err
 	}
-	grant, err := f.rights.ledger.Take(source.tenant, f.rights.config.Load().Quota(who), access.Use{Snapshots: 1}, 0)
+	grant, err := f.rights.take(who, source.tenant, access.Use{Snapshots: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,8 @@ func (f *fleet) store(ctx context.Context, who Caller, source *box, req Snapshot
 	if s.record.Size, err = sizeOf(dir); err != nil {
 		return nil, err
 	}
-	if err := grant.Change(f.rights.config.Load().Quota(who), s.record.use()); err != nil {
+	err = f.rights.makeRoom(source.tenant, func() error { return grant.Change(f.rights.config.Load().Quota(who), s.record.use()) })
+	if err != nil {
 		return nil, err
 	}
 	s.record.Changes = source.stamp([]Event{s.record.event()})
@@ -166,16 +168,27 @@ func (f *fleet) newSnapshot(source record, req SnapshotRequest) snapshotRecord {
 }
 
 // sizeOf is how many bytes the files below a directory have.
-func sizeOf(dir string) (size int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+func sizeOf(dir string) (size int64, err error) { return sizeBeyond(dir, "") }
+
+// sizeBeyond is how many bytes those files have that another directory, if one is named,
+// does not have too: drivers link what snapshots share.
+func sizeBeyond(dir, other string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		info, err := entry.Info()
-		if err == nil {
-			size += info.Size()
+		if err != nil {
+			return err
 		}
-		return err
+		if other != "" {
+			same, err := os.Lstat(other + strings.TrimPrefix(path, dir))
+			if err == nil && os.SameFile(info, same) {
+				return nil
+			}
+		}
+		size += info.Size()
+		return nil
 	})
 	return size, err
 }

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"time"
 
-	"aether/guest"
 	"aether/sandbox"
 )
 
@@ -19,6 +18,7 @@ type Template struct {
 	fidelity sandbox.Fidelity
 	prepared time.Time
 	took     time.Duration
+	commands []PreparedCommand // nil of one that was made of its memory or of a sandbox
 }
 
 // ID is that of the template's own sandbox, the root of its fork tree.
@@ -50,38 +50,20 @@ func (t *Template) Fork(ctx context.Context, specs ...sandbox.Spec) ([]*Child, e
 	return t.fork(ctx, specs)
 }
 
-// prepare makes a template, or leaves nothing behind.
-func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Recipe, notify func(string)) (_ *Template, err error) {
+// prepare makes a template, or leaves nothing behind. Without a cache, every command runs.
+func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Recipe, cache *layerCache, notify func(string)) (_ *Template, err error) {
 	defer e.making.begin(recipe.Spec.Image)()
 	start := time.Now()
 	if notify == nil {
 		notify = func(string) {}
 	}
-	notify(StepCreate)
-	instance, err := driver.Create(ctx, recipe.Spec)
-	if err != nil {
+	p := &preparation{recipe: recipe, driver: driver, cache: cache, notify: notify}
+	defer func() { err = errors.Join(err, p.close(ctx, err != nil)) }()
+	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}
-	client := guest.ClientFor(instance, guest.ClientOptions{})
-	defer client.Close()
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
-		}
-	}()
-	t := &Template{recipe: recipe, driver: driver}
-	if t.fidelity, err = fidelityOf(instance, driver.Info().Name); err != nil {
-		return nil, err
-	}
-	p := &preparation{recipe: recipe, instance: instance, client: client, notify: notify}
-	err = p.prepare(ctx)
-	if p.streams != nil {
-		p.streams.Close()
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.origin = newOrigin(e, recipe.Name, instance, p.resident)
+	t := &Template{recipe: recipe, driver: driver, fidelity: p.fidelity, commands: p.commands}
+	t.origin = newOrigin(e, recipe.Name, p.instance, p.resident)
 	if err := t.settle(ctx, notify); err != nil {
 		return nil, err
 	}

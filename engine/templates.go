@@ -33,6 +33,9 @@ type TemplateRequest struct {
 	// Version is the number that it must become, for those who replace nothing but what
 	// they know; zero is any.
 	Version int `json:"version,omitempty"`
+	// NoCache has every command of the recipe run, also those whose files are kept. What
+	// they leave is kept instead.
+	NoCache bool `json:"no_cache,omitempty"`
 	// Key makes the call idempotent: the same key gives the same answer.
 	Key string `json:"-"`
 }
@@ -70,6 +73,8 @@ type TemplateInfo struct {
 	Reason string `json:"reason,omitempty"`
 	// Step is what is being done to one that is prepared.
 	Step string `json:"step,omitempty"`
+	// Commands is what became of the commands of the recipe when it was last prepared.
+	Commands []PreparedCommand `json:"commands,omitempty"`
 	// Recipe is what it was made of; of one that was made of a sandbox, Source is that, and
 	// the recipe has its Spec alone.
 	Recipe Recipe `json:"recipe"`
@@ -95,6 +100,18 @@ type TemplateInfo struct {
 	// have not ended.
 	Forks  int `json:"forks"`
 	Living int `json:"living"`
+}
+
+// PreparedCommand is what became of a command of a recipe.
+type PreparedCommand struct {
+	// Command is shortened.
+	Command string `json:"command"`
+	// Cached says that it was not run: its files were kept by another preparation.
+	Cached bool `json:"cached"`
+	// Took is how long it ran.
+	Took time.Duration `json:"took_ns,omitempty"`
+	// Unkept is why what it left was not kept, if it was not.
+	Unkept string `json:"unkept,omitempty"`
 }
 
 // TemplateQuery chooses templates. Everything that is set must hold.

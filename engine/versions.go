@@ -68,6 +68,9 @@ func settled(t *Template) func(*templateRecord) {
 		r.State, r.Reason, r.Step = TemplateReady, "", ""
 		r.Driver, r.Boundary, r.Fidelity, r.Resident = info.Name, info.Boundary, t.fidelity, &resident
 		r.Prepared, r.Took = t.prepared, t.took
+		if t.commands != nil { // and it was not restored from its memory
+			r.Commands = t.commands
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func (f *fleet) createVolume(ctx context.Context, who Caller, req VolumeRequest)
 	if err := f.rights.permitVolume(who, req.Bytes); err != nil {
 		return volumeRecord{}, err
 	}
-	grant, err := f.rights.ledger.Take(who.Tenant, f.rights.config.Load().Quota(who), access.Use{DiskBytes: req.Bytes}, 0)
+	grant, err := f.rights.take(who, who.Tenant, access.Use{DiskBytes: req.Bytes})
 	if err != nil {
 		return volumeRecord{}, err
 	}

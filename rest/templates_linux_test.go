@@ -153,3 +153,33 @@ func TestAttached(t *testing.T) {
 		t.Errorf("of nothing: %v", err)
 	}
 }
+
+// TestTemplateLayers: who prepares the same again is told which commands were not run, and
+// may have them run.
+func TestTemplateLayers(t *testing.T) {
+	client := openTo(t, realEngine(t), rest.Limits{}).local(t)
+	req := bashTemplate("work", "")
+	req.Recipe.Run = [][]string{{"sh", "-c", "echo 1 > /tmp/x"}}
+	for i, want := range []string{engine.StepRun, engine.StepCached, engine.StepRun} {
+		req.NoCache = i == 2
+		var told []string
+		info, err := client.PrepareTemplate(t.Context(), req, func(p rest.TemplateProgress) {
+			if strings.HasSuffix(p.Step, "sh -c echo 1 > /tmp/x") {
+				told = append(told, p.Step)
+			}
+		})
+		if err != nil || len(told) != 1 || !strings.HasPrefix(told[0], want+" ") || len(info.Commands) != 1 || info.Commands[0].Cached != (want == engine.StepCached) {
+			t.Errorf("%+v, %v, after %q", info.Commands, err, told)
+		}
+	}
+	report, err := client.Prune(t.Context(), engine.PruneRequest{Layers: time.Hour})
+	if err != nil || len(report.Removed) != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if report, err = client.Prune(t.Context(), engine.PruneRequest{}); err != nil || len(report.Removed) != 1 || report.Removed[0].Kind != "recipe layer" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if found, err := client.Doctor(t.Context()); err != nil || found.Layers != (engine.LayerUse{}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

@@ -364,3 +364,20 @@ func TestTemplatePreparationIsInterrupted(t *testing.T) {
 		t.Errorf("%+v is left", list(t, "slow"))
 	}
 }
+
+// TestTemplateCommandsAreCached: the output says which commands ran, and --no-cache has
+// all of them run.
+func TestTemplateCommandsAreCached(t *testing.T) {
+	run := []string{"--run", "echo 1 > /tmp/x", "--json", "--", "sleep", "1000"}
+	prepareTemplate(t, "layers", "", run...)
+	for i, again := range [][]string{nil, {"--no-cache"}} {
+		got := command(t, "", append(append([]string{"template", "prepare", "layers", "--replace"}, again...), run...)...)
+		if cached := strings.Contains(got.stdout, `"cached": true`); got.status != 0 || cached != (i == 0) {
+			t.Errorf("%q: %+v", again, got)
+		}
+	}
+	got := command(t, "", "template", "show", "layers")
+	if !strings.Contains(got.stdout, "ran in") || !strings.Contains(got.stdout, "ms: sh -c echo 1 > /tmp/x") {
+		t.Errorf("it shows %s", got.stdout)
+	}
+}

@@ -47,6 +47,9 @@ func (u Use) Times(n int) Use {
 
 func milli(cpus float64) int64 { return int64(math.Round(cpus * 1000)) }
 
+// DiskQuota is the field of a refusal for want of disk.
+const DiskQuota = "quota.disk_bytes"
+
 // kinds are the names of what is counted, in the order of amounts.
 var kinds = [...]string{"sandboxes", "memory_bytes", "cpus", "disk_bytes", "snapshots"}
 

@@ -39,7 +39,7 @@ func TestQuotaBounds(t *testing.T) {
 		"quota.sandboxes":    {Quota{Sandboxes: new(int64(3))}, Use{Sandboxes: 1}},
 		"quota.memory_bytes": {Quota{MemoryBytes: new(int64(3 << 20))}, Use{MemoryBytes: 1 << 20}},
 		"quota.cpus":         {Quota{CPUs: new(0.3)}, UseOf(sandbox.Spec{Limits: sandbox.Limits{CPUs: 0.1}})},
-		"quota.disk_bytes":   {Quota{DiskBytes: new(int64(3))}, Use{DiskBytes: 1}},
+		DiskQuota:            {Quota{DiskBytes: new(int64(3))}, Use{DiskBytes: 1}},
 		"quota.snapshots":    {Quota{Snapshots: new(int64(3))}, Use{Snapshots: 1}},
 	} {
 		l := NewLedger()

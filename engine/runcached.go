@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aether/sandbox"
+)
+
+// runCached has the commands of the recipe have run: it begins from the layer that has the
+// most of them, runs the rest and keeps a layer after each. What another preparation is
+// running meanwhile is waited for.
+func (p *preparation) runCached(ctx context.Context) error {
+	for {
+		again, err := p.tryCached(ctx)
+		if !again {
+			return err
+		}
+	}
+}
+
+func (p *preparation) tryCached(ctx context.Context) (again bool, err error) {
+	c := p.cache
+	base, done := c.longest()
+	if other := c.claim(done); other != nil {
+		return p.await(ctx, other)
+	}
+	defer func() {
+		var failure commandFailure
+		if errors.As(err, &failure) {
+			c.end(layerFailed, err)
+		}
+		c.end(layerGivenUp, nil) // if there is still one
+	}()
+	if base == nil {
+		err = p.create(ctx)
+	} else if again, err = p.restoreLayer(ctx, base); again {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p.commands = make([]PreparedCommand, 0, len(p.recipe.Run))
+	for _, command := range p.recipe.Run[:done] {
+		p.notify(StepCached + " " + shown(command))
+		p.commands = append(p.commands, PreparedCommand{Command: shown(command), Cached: true})
+	}
+	return p.runRest(ctx, done)
+}
+
+// restoreLayer makes the sandbox of a layer. One that cannot be used is dropped, and the
+// caller tries again without it.
+func (p *preparation) restoreLayer(ctx context.Context, base *layer) (again bool, err error) {
+	p.notify(StepCreate)
+	err = p.open(ctx, func() (sandbox.Instance, error) {
+		return p.driver.(sandbox.Restorer).Restore(ctx, p.cache.layers.dir(base), sandbox.Filesystem, childSpec(p.recipe.Spec, p.recipe.Spec.ID))
+	})
+	if err == nil || p.instance != nil || ctx.Err() != nil {
+		return false, err
+	}
+	switch sandbox.ClassOf(err) {
+	case sandbox.Unavailable, sandbox.Exhausted, sandbox.Timeout:
+		return false, err // of which the layer is not the cause
+	}
+	p.cache.layers.fleet.engine.log.Warn("engine: a layer cannot be used and is made anew", "layer", base.record.ID, "tenant", base.record.Tenant, "command", base.record.Command, "err", err)
+	p.cache.layers.drop(base)
+	return true, nil
+}
+
+// runRest runs the commands from one on, and keeps what each left.
+func (p *preparation) runRest(ctx context.Context, from int) (again bool, err error) {
+	before, err := p.population(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := from; i < len(p.recipe.Run); i++ {
+		if err := p.run(ctx, p.recipe.Run[i]); err != nil {
+			return false, err
+		}
+		if err := p.keepLayer(ctx, i, before); err != nil {
+			return false, err
+		}
+		if other := p.cache.claim(i + 1); other != nil {
+			// Somebody had this layer before, and is ahead.
+			if err := p.close(ctx, true); err != nil {
+				return false, err
+			}
+			return p.await(ctx, other)
+		}
+	}
+	return false, nil
+}
+
+// keepLayer keeps what a command left. That it cannot be kept fails nothing: the template
+// says why. Errors: those of the context.
+func (p *preparation) keepLayer(ctx context.Context, command int, before population) error {
+	if p.cache.alone {
+		return nil
+	}
+	why, err := p.tryKeep(ctx, command, before)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("engine: keep what %s left: %w", shown(p.recipe.Run[command]), context.Cause(ctx))
+	case err != nil:
+		why = err.Error()
+		if sandbox.ClassOf(err) == sandbox.Unsupported {
+			p.cache.layers.cannot(p.driver.Info().Name)
+		}
+	}
+	if why != "" {
+		p.commands[len(p.commands)-1].Unkept = clip(why, maxDetail)
+		p.cache.unkept()
+	}
+	return nil
+}
+
+// lastOut is how long it is waited for processes that a command left and that are about
+// to end.
+const lastOut = 100 * time.Millisecond
+
+func (p *preparation) tryKeep(ctx context.Context, command int, before population) (why string, err error) {
+	keeper, ok := p.instance.(sandbox.Snapshotter)
+	if !ok {
+		return "", &sandbox.Error{Class: sandbox.Unsupported, Reason: p.driver.Info().Name + " does not keep files"}
+	}
+	for wait := firstWait; ; wait *= 2 {
+		if why, err = p.left(ctx, before); why == "" || err != nil || wait > lastOut {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+	if why != "" || err != nil {
+		return why, err
+	}
+	return "", p.cache.keep(ctx, keeper, command)
+}
+
+// await waits until another preparation has made a layer, and says whether this one is to
+// look again. What has failed there fails here.
+func (p *preparation) await(ctx context.Context, other *flight) (again bool, err error) {
+	p.notify(StepAwait + " " + other.command)
+	select {
+	case <-other.done:
+	case <-ctx.Done():
+		return false, p.late(ctx, "another preparation is still running "+other.command)
+	}
+	switch other.outcome {
+	case layerFailed:
+		return false, other.err
+	case layerUnkept:
+		p.cache.alone = true
+	}
+	return true, nil
+}
