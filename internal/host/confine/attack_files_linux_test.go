@@ -177,9 +177,21 @@ func procTrials(facts) []trial {
 		{"sys/kernel/modprobe", "/tmp/x"}, {"sys/vm/drop_caches", "1"}, {"sys/kernel/ns_last_pid", "1"}, {"sys/user/max_user_namespaces", "9"},
 		{"sys/net/ipv4/ip_forward", "1"}, {"sys/kernel/shmmax", "1"}, {"sys/fs/mqueue/msg_max", "1"}, {"irq/default_smp_affinity", "1"},
 		{"self/uid_map", "0 0 1"}, {"self/gid_map", "0 0 1"}, {"self/setgroups", "allow"}} {
-		list = append(list, trial{"write " + w[0], func() error { return writes("/proc/"+w[0], w[1]) }, nil})
+		list = append(list, trial{"write " + w[0], func() error { return writes("/proc/"+w[0], unchanged("/proc/"+w[0], w[1])) }, nil})
 	}
 	return list
+}
+
+// unchanged is what a setting of the whole host is already: a cell that is weak on purpose
+// must not change this host by writing to it. What cannot be read is text.
+func unchanged(path, text string) string {
+	if !strings.HasPrefix(path, "/proc/sys/") && !strings.HasPrefix(path, "/proc/irq/") {
+		return text
+	}
+	if now, err := os.ReadFile(path); err == nil && len(now) > 0 {
+		return string(now)
+	}
+	return text
 }
 
 // hasAddresses passes if a line begins with a number that is not zero. The
