@@ -18,7 +18,12 @@ import (
 	"aether/sandbox"
 )
 
-const defaultDisk = 1 << 30
+const (
+	defaultDisk = 1 << 30
+	// opaqueUpper is how much more room a kernel of its own has on the stage than it
+	// gives the sandbox: it frees what was removed a while later.
+	opaqueUpper = 2
+)
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
@@ -114,6 +119,8 @@ func (b *workload) run(ctx context.Context, spec sandbox.Spec, program launch.Pr
 	join := func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Join(ctx, settings) }
 	if from != nil {
 		of = from.Command
+	}
+	if from != nil && !from.Fresh {
 		join = func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Rejoin(ctx) }
 	}
 	stage, err := e.stage(program)
@@ -142,6 +149,9 @@ func (e *engine) tree(spec sandbox.Spec, root image.Root, from *Origin) (*launch
 	}
 	if tree.UpperBytes == 0 {
 		tree.UpperBytes = defaultDisk
+	}
+	if e.system.Opaque {
+		tree.UpperBytes *= opaqueUpper
 	}
 	for _, bind := range root.Binds {
 		tree.Binds = append(tree.Binds, launch.Bind(bind))

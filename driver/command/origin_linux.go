@@ -13,14 +13,18 @@ type Origin struct {
 	Digest string
 	// Shown are files of the host that the program reads, as Stage.Shown.
 	Shown []string
-	// Command is what to run in place of System.Command. The guest service is
-	// brought back by it, and knows its settings.
+	// Command is what to run in place of System.Command. It brings the guest service
+	// back, which knows its settings, unless Fresh is set.
 	Command func(Stage, sandbox.Spec) (Command, error)
+	// Fresh says that only files go on: the guest service begins anew.
+	Fresh bool
+	// AnyImage takes the image as it is now, whatever its digest was.
+	AnyImage bool
 }
 
 // check refuses an image that is not any more what it was. Errors: Conflict.
 func (o *Origin) check(ref, digest string) error {
-	if o == nil || o.Digest == digest {
+	if o == nil || o.AnyImage || o.Digest == digest {
 		return nil
 	}
 	return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot",

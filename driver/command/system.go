@@ -53,7 +53,7 @@ type Stage struct {
 	Dir string
 	// Root is the root file system. Guest is the program to run inside. Shared is
 	// an empty directory for /dev/shm, bounded together with what is written to
-	// Root.
+	// Root; if the System is Opaque, for what it keeps of written files.
 	Root, Guest, Shared string
 	// Shown are the files of Origin.Shown, for reading only.
 	Shown []string

@@ -16,8 +16,8 @@ import (
 // directory.
 const ManifestFile = "manifest.json"
 
-// maxManifest bounds what is read of it.
-const maxManifest = 64 << 10
+// maxManifest bounds what is read of it, most of which are variables of commands.
+const maxManifest = 64 << 20
 
 // ReadManifest reads the manifest of a snapshot. Errors: NotFound where there is none,
 // Invalid for one that is not valid.
@@ -48,6 +48,15 @@ func OnlyMemory(system string, f sandbox.Fidelity) error {
 	}
 	return &sandbox.Error{Class: sandbox.Unsupported, Field: "fidelity", Remedy: "ask for memory (checkpoint), which has the files too",
 		Reason: fmt.Sprintf("snapshots of %s cannot be of fidelity %q: what was written is in the memory of the guest", system, f)}
+}
+
+// FilesOrMemory refuses what neither are files nor memory with them. Errors: Unsupported.
+func FilesOrMemory(system string, f sandbox.Fidelity) error {
+	if f == sandbox.Filesystem || f == sandbox.Checkpoint {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Unsupported, Field: "fidelity", Remedy: "ask for files (filesystem), or for memory too (checkpoint)",
+		Reason: fmt.Sprintf("snapshots of %s cannot be of fidelity %q", system, f)}
 }
 
 // Sync has everything in the directory of a snapshot be on disk.

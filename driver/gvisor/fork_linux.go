@@ -41,7 +41,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := i.saveTo(ctx, dir); err != nil {
+	if err := i.saveTo(ctx, dir, []part{memory}); err != nil {
 		return nil, err
 	}
 	return guestagent.MakeAll(ctx, children, func(spec sandbox.Spec) (sandbox.Instance, error) {

@@ -42,6 +42,11 @@ func (i *instance) Resume(ctx context.Context) error { return i.setPaused(ctx, f
 func (i *instance) setPaused(ctx context.Context, paused bool, command string) error {
 	i.verbs.Lock()
 	defer i.verbs.Unlock()
+	return i.setPausedLocked(ctx, paused, command)
+}
+
+// setPausedLocked is for those who hold verbs.
+func (i *instance) setPausedLocked(ctx context.Context, paused bool, command string) error {
 	return i.SetPaused(paused, func() error {
 		ctx, cancel := context.WithTimeout(ctx, pauseTime)
 		defer cancel()

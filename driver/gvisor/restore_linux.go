@@ -1,10 +1,9 @@
 package gvisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"aether/driver/command"
@@ -18,67 +17,68 @@ var _ sandbox.Restorer = (*Driver)(nil)
 func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
 
 // Restore implements sandbox.Restorer. Errors: Conflict if the image is not any
-// more what it was, NotFound or Invalid for a snapshot that does not exist or is
-// damaged, Unsupported for limits that differ from the snapshot's.
+// more what it was, unless it is named and files are wanted alone, and for memory that
+// was not kept; NotFound or Invalid for a snapshot that does not exist or is
+// damaged; Unsupported for limits that differ from those of a memory.
 func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
-	if err := guestagent.OnlyMemory(Name, give); err != nil {
-		return nil, fmt.Errorf("%s: restore: %w", Name, err)
-	}
-	i, err := d.restore(ctx, dir, spec)
+	i, err := d.restore(ctx, dir, give, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: restore: %w", Name, err)
 	}
 	return i, nil
 }
 
-func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
-	if spec.Image != "" {
-		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
+func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (*instance, error) {
+	if err := guestagent.FilesOrMemory(Name, give); err != nil {
+		return nil, err
 	}
 	m, err := readManifest(dir)
 	if err != nil {
 		return nil, err
 	}
+	if give == sandbox.Filesystem {
+		return d.beginWith(ctx, dir, m, spec)
+	}
+	if spec.Image != "" {
+		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
+	}
+	if err := m.has(dir, memory); err != nil {
+		return nil, err
+	}
 	return d.goOn(ctx, dir, m, spec)
 }
 
-// goOn starts a sandbox from the files of a snapshot.
+// beginWith starts a sandbox with the files of a snapshot.
+func (d *Driver) beginWith(ctx context.Context, dir string, m manifest, spec sandbox.Spec) (*instance, error) {
+	over := spec.Image
+	if over != "" && over != cmp.Or(m.Image, sandbox.HostImage) {
+		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
+	}
+	if err := m.has(dir, files); err != nil {
+		return nil, err
+	}
+	spec.Image, spec.Command = m.Image, m.Command
+	i, err := d.GoOn(ctx, spec, command.Origin{Digest: m.Digest, Shown: files.paths(dir), Command: d.opts.Platform.runFiles,
+		Fresh: true, AnyImage: over != ""})
+	if err != nil {
+		return nil, err
+	}
+	return d.instance(i, i.ID()), nil
+}
+
+// goOn starts a sandbox from the memory of a snapshot.
 func (d *Driver) goOn(ctx context.Context, dir string, m manifest, spec sandbox.Spec) (*instance, error) {
 	spec, err := d.fit(m, spec)
 	if err != nil {
 		return nil, err
 	}
-	from := command.Origin{Digest: m.Digest, Command: func(s command.Stage, spec sandbox.Spec) (command.Command, error) {
+	i, err := d.GoOn(ctx, spec, command.Origin{Digest: m.Digest, Shown: memory.paths(dir), Command: func(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 		return d.opts.Platform.restore(s, spec, m.Hostname)
-	}}
-	for _, name := range checkpointFiles {
-		from.Shown = append(from.Shown, filepath.Join(dir, checkpointDir, name))
-	}
-	i, err := d.GoOn(ctx, spec, from)
+	}})
 	if err != nil {
 		return nil, err
 	}
 	return d.instance(i, m.Hostname), nil
-}
-
-func readManifest(dir string) (manifest, error) {
-	m, err := guestagent.ReadManifest(dir, func(m manifest) bool {
-		return m.Version == manifestVersion && len(m.Sizes) == len(checkpointFiles)
-	})
-	if err != nil {
-		return m, err
-	}
-	return m, checkFiles(dir, m.Sizes)
-}
-
-func checkFiles(dir string, sizes []int64) error {
-	for n, name := range checkpointFiles {
-		info, err := os.Stat(filepath.Join(dir, checkpointDir, name))
-		if err != nil || info.Size() != sizes[n] {
-			return &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: name + " is missing or damaged", Err: err}
-		}
-	}
-	return nil
 }
 
 // fit gives the Spec of a sandbox that goes on from a snapshot: what gVisor's
@@ -92,7 +92,7 @@ func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
 	if spec.Mounts, err = m.mounts(asked.Mounts); err != nil {
 		return spec, err
 	}
-	spec.Image, spec.Command, spec.Network = m.Image, sandbox.CommandDefaults{}, m.Network
+	spec.Image, spec.Command, spec.Network = m.Image, m.Command, m.Network
 	spec.Limits = m.Limits
 	if asked.Limits.CPUs > 0 {
 		spec.Limits.CPUs = asked.Limits.CPUs

@@ -143,6 +143,7 @@ func TestBoxDamagedSnapshots(t *testing.T) {
 	for name, damage := range map[string]func(string) error{
 		"cut off":     func(dir string) error { return os.Truncate(filepath.Join(dir, "checkpoint", "pages.img"), 4096) },
 		"missing":     func(dir string) error { return os.Remove(filepath.Join(dir, "checkpoint", "checkpoint.img")) },
+		"files":       func(dir string) error { return os.Truncate(filepath.Join(dir, "files", "multitar.img"), 1) },
 		"no manifest": func(dir string) error { return os.WriteFile(filepath.Join(dir, "manifest.json"), []byte("{"), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,10 +154,75 @@ func TestBoxDamagedSnapshots(t *testing.T) {
 			if err := damage(other); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := driver.Restore(t.Context(), other, sandbox.Checkpoint, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Invalid {
+			give := sandbox.Checkpoint
+			if name == "files" {
+				give = sandbox.Filesystem
+			}
+			if _, err := driver.Restore(t.Context(), other, give, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Invalid {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestBoxFilesAlone: a sandbox of files has limits and a network of its own, the
+// defaults of commands that its source had, and can be kept again.
+func TestBoxFilesAlone(t *testing.T) {
+	need(t)
+	driver := newGVisor(t.TempDir())
+	source := commandtest.Create(t, driver, sandbox.Spec{Command: sandbox.CommandDefaults{Env: map[string]string{"KEPT": "yes"}, WorkDir: "/srv"}})
+	commandtest.Sh(t, source, "echo one > /tmp/state; echo shared > /dev/shm/state")
+	dir := t.TempDir()
+	keep := func(i sandbox.Instance, dir string) {
+		t.Helper()
+		if err := i.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Filesystem); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(source, dir)
+	if _, err := os.Stat(filepath.Join(dir, "checkpoint")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a snapshot of files has memory: %v", err)
+	}
+	again, err := driver.Restore(t.Context(), dir, sandbox.Filesystem, sandbox.Spec{ID: "again", Limits: sandbox.Limits{DiskBytes: 64 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const look = "cat /tmp/state; hostname; echo $KEPT; pwd; ls /dev/shm | wc -l; df -k / | tail -1 | tr -s ' ' | cut -d' ' -f2"
+	if got, _ := commandtest.Sh(t, again, look); got != "one\nagain\nyes\n/srv\n0\n49152" {
+		t.Errorf("got %q", got)
+	}
+	commandtest.Sh(t, again, "echo two >> /tmp/state")
+	next := t.TempDir()
+	keep(again, next)
+	third, err := driver.Restore(t.Context(), next, sandbox.Filesystem, sandbox.Spec{Image: sandbox.HostImage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := commandtest.Sh(t, third, "cat /tmp/state; echo $KEPT"); got != "one\ntwo\nyes" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestBoxHolesAreNoMemory: what runsc writes of a file is its data, so that a large file
+// of holes neither ends the sandbox nor fills the snapshot.
+func TestBoxHolesAreNoMemory(t *testing.T) {
+	need(t)
+	driver := newGVisor(t.TempDir())
+	source := commandtest.Create(t, driver, sandbox.Spec{})
+	commandtest.Sh(t, source, "truncate -s 64G /tmp/hole")
+	dir := t.TempDir()
+	if err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Filesystem); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "files", "pages.img")); err != nil || info.Size() > 64<<20 {
+		t.Errorf("%v, %v", info, err)
+	}
+	again, err := driver.Restore(t.Context(), dir, sandbox.Filesystem, sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := commandtest.Sh(t, again, "stat -c %s /tmp/hole"); got != "68719476736" {
+		t.Errorf("got %q", got)
 	}
 }
 
