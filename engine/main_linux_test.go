@@ -50,6 +50,9 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if systemsDir != "" {
+		defer os.RemoveAll(systemsDir)
+	}
 	if err := cells.Close(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -56,9 +56,9 @@ type Snapshotter interface {
 	SnapshotFidelity() Fidelity
 	// Snapshot writes the state under dir, which exists and is empty: the files, and
 	// for Checkpoint the memory too. It is on disk when Snapshot returns. A failed
-	// Snapshot leaves dir empty and the sandbox as it was. Errors: Unsupported for a
-	// fidelity that the driver cannot keep, and Conflict where only this sandbox
-	// cannot be kept so now.
+	// Snapshot leaves dir empty and the sandbox as it was. Every Snapshotter keeps
+	// Filesystem. Errors: Unsupported for another fidelity that the driver cannot keep,
+	// and Conflict where only this sandbox cannot be kept so now.
 	Snapshot(ctx context.Context, dir string, keep Fidelity) error
 }
 
@@ -67,7 +67,8 @@ type Restorer interface {
 	// RestoreFidelity is the most that Restore gives.
 	RestoreFidelity() Fidelity
 	// Restore makes a sandbox from dir, which stays usable for further restores: of
-	// its files or, for Checkpoint, such that its processes go on. Only the identity,
+	// its files, whatever was kept beside them, or, for Checkpoint, such that its
+	// processes go on. Only the identity,
 	// limits, network policy, mounts, lifetime and metadata of the Spec apply. Its
 	// image is empty; where files are wanted alone, it may be that of the snapshot,
 	// by which the files are had also if that image is another by now. What was mounted is not in a snapshot: whoever restores

@@ -71,7 +71,7 @@ func prepare(c config) error {
 			return err
 		}
 	}
-	if err := guestinit.SwitchRoot(guestinit.Root{Device: "/dev/vda", Type: "erofs"}); err != nil {
+	if _, err := guestinit.SwitchRoot(guestinit.Root{Device: "/dev/vda", Type: "erofs"}); err != nil {
 		return err
 	}
 	// Where tests work there may be devices: the jail of a monitor has its own /dev/kvm.

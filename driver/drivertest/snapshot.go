@@ -12,7 +12,8 @@ import (
 )
 
 func (s *suite) snapshots() []test {
-	return []test{{"restore", s.snapshotRestore}, {"restore files", s.restoreFiles}, {"restore many", s.restoreMany}, {"fidelity", s.fidelity}}
+	return []test{{"restore", s.snapshotRestore}, {"restore files", s.restoreFiles}, {"files of a checkpoint", s.filesOfCheckpoint},
+		{"files of a paused", s.filesOfPaused}, {"kinds of files", s.kindsOfFiles}, {"restore many", s.restoreMany}, {"fidelity", s.fidelity}}
 }
 
 // counting leaves a process in the sandbox that counts in memory, and gives how
@@ -72,14 +73,21 @@ func (s *suite) prepared(t *testing.T, keep sandbox.Fidelity) kept {
 	if k.most != sandbox.Filesystem && (keep == "" || s.pauses(t, b)) {
 		k.count = s.beginCounting(t, b)
 	}
-	err := snapshotter.Snapshot(s.patient(t), k.dir, cmp.Or(keep, k.most))
-	if class := sandbox.ClassOf(err); err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported) {
+	k.take(s, t, cmp.Or(keep, k.most))
+	return k
+}
+
+// take takes the snapshot. Files are kept by every driver that keeps anything.
+func (k kept) take(s *suite, t *testing.T, keep sandbox.Fidelity) {
+	t.Helper()
+	err := k.Instance.(sandbox.Snapshotter).Snapshot(s.patient(t), k.dir, keep)
+	class := sandbox.ClassOf(err)
+	if err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported && keep != sandbox.Filesystem) {
 		t.Skipf("this host cannot: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k
 }
 
 // pauses says whether the sandbox can be paused on this host. Files cannot be kept while
@@ -110,6 +118,67 @@ func (s *suite) restoreFiles(t *testing.T) {
 		s.goesOn(t, k.box, k.count)
 		_, err := k.restorer.Restore(s.patient(t), k.dir, k.most, sandbox.Spec{})
 		wantClass(t, err, sandbox.Conflict)
+	}
+}
+
+// filesOfCheckpoint wants the files alone of a snapshot that has memory too.
+func (s *suite) filesOfCheckpoint(t *testing.T) {
+	k := s.prepared(t, "")
+	k.sh(t, "echo after > /tmp/state")
+	again := k.restored(s, t, sandbox.Filesystem)
+	if got := again.sh(t, "cat /tmp/state"); got != "before" {
+		t.Errorf("the restored file says %q", got)
+	}
+	if list, err := again.Processes(s.patient(t)); err != nil || len(list) > 0 {
+		t.Errorf("of files alone came %v, %v", list, err)
+	}
+}
+
+// filesOfPaused wants the files of a sandbox that was paused, which stays so.
+func (s *suite) filesOfPaused(t *testing.T) {
+	b := s.make(t, sandbox.Spec{})
+	pauser, ok := b.Instance.(sandbox.Pauser)
+	if !ok {
+		t.Skip("the driver's sandboxes cannot be paused")
+	}
+	b.sh(t, "echo before > /tmp/state")
+	if err := pauser.Pause(s.patient(t)); err != nil {
+		t.Skipf("this host cannot: %v", err)
+	}
+	k := kept{box: b, restorer: s.driver.(sandbox.Restorer), dir: t.TempDir()}
+	k.take(s, t, sandbox.Filesystem)
+	if err := pauser.Resume(s.patient(t)); err != nil {
+		t.Errorf("it was not paused any more: %v", err)
+	}
+	b.sh(t, "echo after > /tmp/state")
+	if got := k.restored(s, t, sandbox.Filesystem).sh(t, "cat /tmp/state"); got != "before" {
+		t.Errorf("the restored file says %q", got)
+	}
+}
+
+// written makes one of each kind of file that a sandbox may write, and removes one of
+// the image; seen tells what of it is there.
+const (
+	written = `set -e; mkdir -p /srv/kinds/deep; cd /srv/kinds; echo text > file; chmod 640 file; ln file deep/hard; ln -s deep/hard soft
+mkfifo fifo; touch -d '2020-02-02 02:02:02 UTC' file; chmod 1777 deep; rm -f /etc/hosts.aether-none; dd if=/dev/zero of=hole bs=1 count=1 seek=67108864 2>/dev/null
+mkdir -p /opt/gone; rmdir /opt/gone; rm -rf "$(cat /tmp/victim)"; echo över > "na	me é"`
+	seen = `cd /srv/kinds && cat file soft 'na	me é' && stat -c '%a %F %s %Y %h' file && stat -c '%a %F' deep fifo && stat -c '%s' hole &&
+test file -ef deep/hard && test "$(du -k hole | cut -f1)" -lt 1024 && echo sparse; test -e "$(cat /tmp/victim)" && echo there || echo gone; ls -A /opt`
+)
+
+// kindsOfFiles wants all that was written, and the absence of what was removed.
+func (s *suite) kindsOfFiles(t *testing.T) {
+	b := s.make(t, sandbox.Spec{Command: sandbox.CommandDefaults{User: "0"}})
+	if out, err := exec(s.patient(t), b.Client, shell("id -u")); err != nil || out.stdout != "0\n" {
+		t.Skipf("commands cannot be root's here: %q, %v", out.stdout, err)
+	}
+	b.sh(t, "for f in /etc/* ; do if [ -f $f ]; then echo $f > /tmp/victim; break; fi; done; test -s /tmp/victim")
+	b.sh(t, written)
+	k := kept{box: b, restorer: s.driver.(sandbox.Restorer), dir: t.TempDir()}
+	want := b.sh(t, seen)
+	k.take(s, t, sandbox.Filesystem)
+	if got := k.restored(s, t, sandbox.Filesystem).sh(t, seen); got != want {
+		t.Errorf("it had\n%s\nand the restored one has\n%s", want, got)
 	}
 }
 

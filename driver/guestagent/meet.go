@@ -1,6 +1,7 @@
 package guestagent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,5 +55,5 @@ func Apply(ctx context.Context, dial func(context.Context) (net.Conn, error), s 
 	if err != nil {
 		return err
 	}
-	return guest.Post(ctx, dial, "/init", body)
+	return guest.Post(ctx, dial, "/init", bytes.NewReader(body))
 }

@@ -40,16 +40,6 @@ func ReadManifest[M any](dir string, valid func(M) bool) (m M, err error) {
 	return m, nil
 }
 
-// OnlyMemory refuses what is not of memory: what a guest has written is in its memory,
-// and files cannot be kept or given without that. Errors: Unsupported.
-func OnlyMemory(system string, f sandbox.Fidelity) error {
-	if f == sandbox.Checkpoint {
-		return nil
-	}
-	return &sandbox.Error{Class: sandbox.Unsupported, Field: "fidelity", Remedy: "ask for memory (checkpoint), which has the files too",
-		Reason: fmt.Sprintf("snapshots of %s cannot be of fidelity %q: what was written is in the memory of the guest", system, f)}
-}
-
 // FilesOrMemory refuses what neither are files nor memory with them. Errors: Unsupported.
 func FilesOrMemory(system string, f sandbox.Fidelity) error {
 	if f == sandbox.Filesystem || f == sandbox.Checkpoint {

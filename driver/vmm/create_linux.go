@@ -106,30 +106,37 @@ func (e *engine) hardwareFor(l sandbox.Limits) Hardware {
 // processors are enough for a share of them.
 func processors(share float64) int { return max(1, int(math.Ceil(share))) }
 
-// create starts a machine with a disk: from a template, where the system and the
-// kernel go with one.
+// create starts a machine of an image.
 func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (*instance, error) {
 	disk, err := e.disks.Ensure(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	m := e.newMachine(spec, e.hardwareFor(spec.Limits), disk)
+	defaults := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}.With(spec.Command)
+	m := e.newMachine(spec, e.hardwareFor(spec.Limits), origin{spec.Image, defaults}, disk)
+	return m.come(ctx, nil)
+}
+
+// come starts a machine with a disk: from a template, where the system and the
+// kernel go with one. It is given the files, if there are any, before it is anybody's.
+func (m *machine) come(ctx context.Context, files *os.File) (*instance, error) {
+	e := m.engine
 	if !e.system.Template {
-		return m.boot(ctx, root.Config)
+		return m.boot(ctx, files)
 	}
 	t, err := e.template(ctx, m.hardware)
 	if errors.Is(err, errDiskBuiltIn) {
-		return m.boot(ctx, root.Config)
+		return m.boot(ctx, files)
 	}
 	if err != nil {
-		return nil, errors.Join(err, disk.Close())
+		return nil, errors.Join(err, m.disk.Close())
 	}
 	defer t.close()
-	return m.follow(ctx, t, root.Config)
+	return m.follow(ctx, t, files)
 }
 
-func (e *engine) newMachine(spec sandbox.Spec, hw Hardware, disk *os.File) *machine {
-	m := &machine{engine: e, id: spec.ID, spec: spec, hardware: hw, disk: disk}
+func (e *engine) newMachine(spec sandbox.Spec, hw Hardware, from origin, disk *os.File) *machine {
+	m := &machine{engine: e, id: spec.ID, spec: spec, hardware: hw, origin: from, disk: disk}
 	if m.id == "" {
 		m.id = strings.ToLower(rand.Text())
 	}
@@ -137,21 +144,21 @@ func (e *engine) newMachine(spec sandbox.Spec, hw Hardware, disk *os.File) *mach
 }
 
 // boot starts the machine from its kernel.
-func (m *machine) boot(ctx context.Context, image image.Config) (*instance, error) {
-	files, err := m.bootFiles(ctx, image)
+func (m *machine) boot(ctx context.Context, files *os.File) (*instance, error) {
+	from, err := m.bootFiles(ctx)
 	if err != nil {
 		return nil, errors.Join(err, m.disk.Close())
 	}
-	defer files.kernel.Close()
-	return m.start(ctx, beginning{fill: files.give, begin: func(ctx context.Context) error {
+	defer from.kernel.Close()
+	return m.start(ctx, beginning{fill: from.give, begin: func(ctx context.Context) error {
 		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs); err != nil {
 			return err
 		}
 		return m.place.booted()
-	}})
+	}, greet: func(ctx context.Context) error { return m.putFiles(ctx, files) }})
 }
 
-func (m *machine) bootFiles(ctx context.Context, image image.Config) (f bootFiles, err error) {
+func (m *machine) bootFiles(ctx context.Context) (f bootFiles, err error) {
 	b, err := m.engine.bootable()
 	if err != nil {
 		return f, err
@@ -160,7 +167,7 @@ func (m *machine) bootFiles(ctx context.Context, image image.Config) (f bootFile
 	if err != nil {
 		return f, err
 	}
-	return m.engine.bootFiles(ctx, b, guest, m.config(guest.Modules, image))
+	return m.engine.bootFiles(ctx, b, guest, m.config(guest.Modules))
 }
 
 // channel is where the guest service listens.
@@ -172,8 +179,8 @@ func (s System) channel() string {
 }
 
 // config is what the guest is told.
-func (m *machine) config(modules []string, image image.Config) pid1.Config {
-	defaults := guestagent.Settings{User: image.User, WorkDir: image.WorkDir, Env: image.Env}.With(m.spec.Command)
+func (m *machine) config(modules []string) pid1.Config {
+	defaults := m.origin.Defaults
 	return pid1.Config{Channel: m.engine.system.channel(), User: defaults.User, WorkDir: defaults.WorkDir, Env: defaults.Env, Limits: m.spec.Limits,
 		Machine: &pid1.Machine{Hostname: m.id, Modules: modules,
 			Root: &pid1.Root{Device: "/dev/vda", Type: "erofs", UpperBytes: m.spec.Limits.DiskBytes}}}

@@ -4,19 +4,24 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"os"
 	"path/filepath"
 	"time"
 
 	"aether/guest/pid1"
-	"aether/image"
 )
 
 // follow starts the machine from a template.
-func (m *machine) follow(ctx context.Context, t *template, image image.Config) (*instance, error) {
+func (m *machine) follow(ctx context.Context, t *template, files *os.File) (*instance, error) {
 	i, err := m.start(ctx, beginning{
 		fill:  t.give,
 		begin: func(ctx context.Context) error { return m.place.load(ctx, m) },
-		greet: func(ctx context.Context) error { return m.configure(ctx, m.config(nil, image)) },
+		greet: func(ctx context.Context) error {
+			if err := m.configure(ctx, m.config(nil)); err != nil {
+				return err
+			}
+			return m.putFiles(ctx, files)
+		},
 	})
 	if err != nil && m.process != nil && m.stage < reachable && ctx.Err() == nil {
 		// No guest came of it. Whatever is wrong, the next machine gets another.

@@ -24,7 +24,7 @@ func (i *instance) Fork(ctx context.Context, children []sandbox.Spec) ([]sandbox
 
 func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandbox.Instance, err error) {
 	specs := make([]sandbox.Spec, len(children))
-	m := i.engine.manifest(i.hardware, i.spec.Limits)
+	m := i.manifest()
 	for n, spec := range children {
 		if err := spec.Validate(); err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if err := i.saveTo(ctx, dir); err != nil {
+	if err := i.saveTo(ctx, dir, sandbox.Checkpoint); err != nil {
 		return nil, err
 	}
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {

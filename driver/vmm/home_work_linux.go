@@ -95,7 +95,12 @@ func (h *home) save(ctx context.Context, m *machine, dir string) error {
 			return errors.Join(err, drop(h.saved, files...))
 		}
 	}
-	return linkOrCopy(m.disk, filepath.Join(dir, diskFile), within(h.root, Disk))
+	return h.keepDisk(m, filepath.Join(dir, diskFile))
+}
+
+// keepDisk implements workplace.
+func (h *home) keepDisk(m *machine, name string) error {
+	return linkOrCopy(m.disk, name, within(h.root, Disk))
 }
 
 // load implements workplace. The monitor has the files open or in memory afterwards.

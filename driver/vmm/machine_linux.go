@@ -19,6 +19,7 @@ type machine struct {
 	id       string
 	spec     sandbox.Spec
 	hardware Hardware
+	origin   origin
 	disk     *os.File // nil for a template
 	place    workplace
 	group    *cgroup.Group // nil where there are no cgroups
@@ -30,6 +31,13 @@ type machine struct {
 	// verbs are pause, resume and snapshot, one at a time.
 	verbs  sync.Mutex
 	paused bool
+}
+
+// origin is what a machine was made of, as far as its disk does not tell.
+type origin struct {
+	Image string `json:"image,omitempty"`
+	// Defaults are those of commands: the image's, and over them the caller's.
+	Defaults guestagent.Settings `json:"defaults,omitzero"`
 }
 
 // instance is one living sandbox: the lifecycle that all drivers with a service

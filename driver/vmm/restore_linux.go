@@ -14,24 +14,22 @@ import (
 // RestoreFidelity implements sandbox.Restorer.
 func (d *Driver) RestoreFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
 
-// Restore implements sandbox.Restorer.
+// Restore implements sandbox.Restorer. A snapshot has the disk of its image, so that it
+// does not matter what that is now.
 func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
-	if err := guestagent.OnlyMemory(d.system.Name, give); err != nil {
-		return nil, fmt.Errorf("%s: restore: %w", d.system.Name, err)
-	}
-	i, err := d.restore(ctx, dir, spec)
+	i, err := d.restore(ctx, dir, give, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: restore: %w", d.system.Name, err)
 	}
 	return i, nil
 }
 
-func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*instance, error) {
-	if err := spec.Validate(); err != nil {
+func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (*instance, error) {
+	if err := guestagent.FilesOrMemory(d.system.Name, give); err != nil {
 		return nil, err
 	}
-	if spec.Image != "" {
-		return nil, sandbox.Invalidf("image", "a snapshot has its own")
+	if err := spec.Validate(); err != nil {
+		return nil, err
 	}
 	e, err := d.open(ctx)
 	if err != nil {
@@ -40,6 +38,16 @@ func (d *Driver) restore(ctx context.Context, dir string, spec sandbox.Spec) (*i
 	m, err := readManifest(dir)
 	if err != nil {
 		return nil, err
+	}
+	if give == sandbox.Filesystem {
+		return e.beginWith(ctx, dir, spec, m)
+	}
+	if spec.Image != "" {
+		return nil, sandbox.Invalidf("image", "a snapshot has its own")
+	}
+	if m.FilesOnly {
+		return nil, &sandbox.Error{Class: sandbox.Conflict, Field: "fidelity", Reason: "the snapshot has files only, and no memory",
+			Remedy: "restore its files (filesystem)"}
 	}
 	if spec.Limits, err = e.fit(m, spec.Limits); err != nil {
 		return nil, err
@@ -56,11 +64,19 @@ func readManifest(dir string) (manifest, error) {
 	})
 }
 
+// of refuses a snapshot of another system. Errors: Invalid.
+func (m manifest) of(s System) error {
+	if m.System == s.Name {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: fmt.Sprintf("it was made by %.40q", m.System)}
+}
+
 // fit gives the limits of a machine that goes on from a snapshot: those that the
 // guest itself holds are as they were.
 func (e *engine) fit(m manifest, asked sandbox.Limits) (sandbox.Limits, error) {
-	if m.System != e.system.Name {
-		return asked, &sandbox.Error{Class: sandbox.Invalid, Field: "snapshot", Reason: fmt.Sprintf("it was made by %.40q", m.System)}
+	if err := m.of(e.system); err != nil {
+		return asked, err
 	}
 	if m.Hardware.Emulated != e.emulated {
 		how := map[bool]string{true: "without KVM", false: "with KVM"}
@@ -92,7 +108,7 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 		return nil, errors.Join(err, disk.Close())
 	}
 	defer closeAll(saved)
-	m := e.newMachine(spec, from.Hardware, disk)
+	m := e.newMachine(spec, from.Hardware, from.Origin, disk)
 	return m.start(ctx, beginning{
 		fill: func(place workplace) error { return shareSaved(place, saved) },
 		begin: func(ctx context.Context) error {

@@ -12,7 +12,8 @@ import (
 
 func TestFit(t *testing.T) {
 	e := &engine{system: testSystem}
-	has := e.manifest(Hardware{MemoryMiB: 512, CPUs: 2}, sandbox.Limits{CPUs: 1.5, Processes: 10})
+	source := &machine{engine: e, hardware: Hardware{MemoryMiB: 512, CPUs: 2}, spec: sandbox.Spec{Limits: sandbox.Limits{CPUs: 1.5, Processes: 10}}}
+	has := source.manifest()
 	for _, c := range []struct {
 		asked sandbox.Limits
 		field string

@@ -17,6 +17,7 @@ import (
 // Files of a snapshot, beside those that the monitor makes.
 const (
 	diskFile     = "disk"
+	filesFile    = "files.tar"
 	manifestFile = guestagent.ManifestFile
 )
 
@@ -30,12 +31,24 @@ type manifest struct {
 	Hardware Hardware `json:"hardware"`
 	// Limits are held inside the guest, which the snapshot is of.
 	Limits sandbox.Limits `json:"limits,omitzero"`
+	// FilesOnly says that there is no state, and an archive of files in its place.
+	FilesOnly bool   `json:"files_only,omitempty"`
+	Origin    origin `json:"origin,omitzero"`
 }
 
 const manifestVersion = 1
 
-func (e *engine) manifest(hw Hardware, limits sandbox.Limits) manifest {
-	return manifest{Version: manifestVersion, System: e.system.Name, Release: e.program.version, Hardware: hw, Limits: limits}
+func (m *machine) manifest() manifest {
+	return manifest{Version: manifestVersion, System: m.engine.system.Name, Release: m.engine.program.version, Hardware: m.hardware,
+		Limits: m.spec.Limits, Origin: m.origin}
+}
+
+func (m manifest) write(dir string) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, manifestFile), text, 0o600)
 }
 
 // SnapshotFidelity implements sandbox.Snapshotter.
@@ -43,10 +56,10 @@ func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Checkpoi
 
 // Snapshot implements sandbox.Snapshotter. The machine stands still meanwhile.
 func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fidelity) error {
-	if err := guestagent.OnlyMemory(i.engine.system.Name, keep); err != nil {
-		return fmt.Errorf("%s: snapshot %s: %w", i.engine.system.Name, i.ID(), err)
+	err := guestagent.FilesOrMemory(i.engine.system.Name, keep)
+	if err == nil {
+		err = i.saveTo(ctx, dir, keep)
 	}
-	err := i.saveTo(ctx, dir)
 	if err == nil {
 		err = guestagent.Sync(dir)
 	}
@@ -57,16 +70,16 @@ func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fideli
 }
 
 // saveTo is a snapshot that need not be on disk. A failure leaves something in dir.
-func (i *instance) saveTo(ctx context.Context, dir string) error {
+func (i *instance) saveTo(ctx context.Context, dir string, keep sandbox.Fidelity) error {
 	i.verbs.Lock()
 	defer i.verbs.Unlock()
 	if err := i.Alive(); err != nil {
 		return err
 	}
-	if err := i.snapshot(ctx, dir); err != nil {
-		return i.ending(err)
+	if keep == sandbox.Filesystem {
+		return i.ending(i.keepFiles(ctx, dir))
 	}
-	return nil
+	return i.ending(i.snapshot(ctx, dir))
 }
 
 func (m *machine) snapshot(ctx context.Context, dir string) error {
@@ -97,17 +110,13 @@ func (m *machine) save(ctx context.Context, dir string) error {
 	if err := m.place.save(ctx, m, dir); err != nil {
 		return err
 	}
-	text, err := json.Marshal(m.engine.manifest(m.hardware, m.spec.Limits))
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, manifestFile), text, 0o600)
+	return m.manifest().write(dir)
 }
 
 // clear removes what a snapshot that failed has left.
 func (e *engine) clear(dir string) error {
 	var err error
-	for _, name := range append([]string{diskFile, manifestFile}, e.system.SavedFiles...) {
+	for _, name := range append([]string{diskFile, filesFile, manifestFile}, e.system.SavedFiles...) {
 		if removed := os.Remove(filepath.Join(dir, name)); !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}

@@ -50,7 +50,7 @@ func (e *engine) saveTemplate(ctx context.Context, files bootFiles, dir string, 
 		return err
 	}
 	defer memory.Close()
-	m := e.newMachine(sandbox.Spec{}, of.Hardware, nil)
+	m := e.newMachine(sandbox.Spec{}, of.Hardware, origin{}, nil)
 	fill := func(place workplace) error { return errors.Join(files.give(place), place.share(memory, Memory)) }
 	if err := m.bootTemplate(ctx, fill, filepath.Join(dir, stateFile)); err != nil {
 		return fmt.Errorf("make a template: %w", err)

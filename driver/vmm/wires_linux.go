@@ -104,8 +104,11 @@ func (w *wires) save(ctx context.Context, m *machine, dir string) error {
 	if err := w.saveTo(ctx, m, filepath.Join(dir, m.engine.system.SavedFiles[0]), false); err != nil {
 		return err
 	}
-	return linkOrCopy(m.disk, filepath.Join(dir, diskFile))
+	return w.keepDisk(m, filepath.Join(dir, diskFile))
 }
+
+// keepDisk implements workplace.
+func (w *wires) keepDisk(m *machine, name string) error { return linkOrCopy(m.disk, name) }
 
 func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemory bool) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

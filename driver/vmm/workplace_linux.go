@@ -28,6 +28,8 @@ type workplace interface {
 	// go on from the one that it was given in Saved.
 	save(ctx context.Context, m *machine, dir string) error
 	load(ctx context.Context, m *machine) error
+	// keepDisk gives the machine's disk another name.
+	keepDisk(m *machine, name string) error
 	close() error
 }
 

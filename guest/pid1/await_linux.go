@@ -72,28 +72,28 @@ func (b *unconfigured) configure(body []byte) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if err := c.apply(); err != nil {
+	m, err := c.apply()
+	if err != nil {
 		return err
 	}
 	if err := b.service.Configure(c.Config.options()); err != nil {
 		return err
 	}
-	handler := c.Config.handler(b.service)
+	handler := c.Config.handler(b.service, m)
 	b.ready.Store(&handler)
 	return nil
 }
 
 // apply begins with what makes this copy of the machine differ from the others.
-func (c Configuration) apply() error {
+func (c Configuration) apply() (*made, error) {
 	if err := guestinit.AddEntropy(c.Secret); err != nil {
-		return err
+		return nil, err
 	}
 	if err := guestinit.SetClock(c.Now); err != nil {
-		return err
+		return nil, err
 	}
 	if err := guestinit.FreeDevices(); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := c.Config.setUp()
-	return err
+	return c.Config.setUp()
 }

@@ -1,12 +1,24 @@
 package pid1
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
+	"strings"
 	"time"
 
 	"aether/guest"
+)
+
+// Routes of a machine's init.
+const (
+	clockPath     = "/aether/clock"
+	entropyPath   = "/aether/entropy"
+	powerOffPath  = "/aether/poweroff"
+	configurePath = "/aether/configure"
+	filesPath     = "/aether/files"
 )
 
 // Dial opens a connection to a first process, as sandbox.Instance.Dial does.
@@ -15,12 +27,12 @@ type Dial func(context.Context) (net.Conn, error)
 // SetClock sets a machine's time, which stood still while it was paused, stored
 // or on its way.
 func SetClock(ctx context.Context, dial Dial, now time.Time) error {
-	return guest.Post(ctx, dial, "/aether/clock", []byte(now.UTC().Format(time.RFC3339Nano)))
+	return guest.Post(ctx, dial, clockPath, strings.NewReader(now.UTC().Format(time.RFC3339Nano)))
 }
 
 // AddEntropy gives a machine up to 512 bytes that nobody else knows.
 func AddEntropy(ctx context.Context, dial Dial, secret []byte) error {
-	return guest.Post(ctx, dial, "/aether/entropy", secret)
+	return guest.Post(ctx, dial, entropyPath, bytes.NewReader(secret))
 }
 
 // Configure makes somebody's machine of one that awaits it, once. A machine that
@@ -30,10 +42,23 @@ func Configure(ctx context.Context, dial Dial, c Configuration) error {
 	if err != nil {
 		return err
 	}
-	return guest.Post(ctx, dial, "/aether/configure", body)
+	return guest.Post(ctx, dial, configurePath, bytes.NewReader(body))
 }
 
 // PowerOff ends a machine. It may end before it answers: only its monitor knows.
 func PowerOff(ctx context.Context, dial Dial) error {
-	return guest.Post(ctx, dial, "/aether/poweroff", nil)
+	return guest.Post(ctx, dial, powerOffPath, nil)
+}
+
+// Files writes what a machine has written to its file systems in memory, as an archive
+// for PutFiles. Its commands stand still meanwhile. What it sends is the guest's word and
+// no longer than a bound. Errors: Exhausted for more.
+func Files(ctx context.Context, dial Dial, to io.Writer, most int64) error {
+	return guest.Fetch(ctx, dial, filesPath, to, most)
+}
+
+// PutFiles gives a machine of the same disk, in which nothing runs yet, what Files has
+// written.
+func PutFiles(ctx context.Context, dial Dial, from io.Reader) error {
+	return guest.Post(ctx, dial, filesPath, io.NopCloser(from))
 }

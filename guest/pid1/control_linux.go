@@ -9,15 +9,8 @@ import (
 	"aether/internal/host/guestinit"
 )
 
-const (
-	clockPath     = "/aether/clock"
-	entropyPath   = "/aether/entropy"
-	powerOffPath  = "/aether/poweroff"
-	configurePath = "/aether/configure"
-)
-
 // handler serves the guest service, and in a machine what only its init can do.
-func (c Config) handler(service *guest.Service) http.Handler {
+func (c Config) handler(service *guest.Service, m *made) http.Handler {
 	if c.Machine == nil {
 		return service.Handler()
 	}
@@ -26,6 +19,10 @@ func (c Config) handler(service *guest.Service) http.Handler {
 	mux.HandleFunc("POST "+clockPath, control(maxControl, setClock))
 	mux.HandleFunc("POST "+entropyPath, control(maxControl, guestinit.AddEntropy))
 	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
+	if m.upper != nil {
+		mux.HandleFunc("GET "+filesPath, m.sendFiles)
+		mux.HandleFunc("POST "+filesPath, m.takeFiles)
+	}
 	return mux
 }
 

@@ -42,6 +42,8 @@
 //
 // Beside the guest service, and only for machines, POST /aether/clock sets the
 // time (RFC 3339 in the body), POST /aether/entropy mixes up to 512 secret bytes
-// into the kernel's random numbers and POST /aether/poweroff ends the machine.
-// SetClock, AddEntropy, PowerOff and Configure call them.
+// into the kernel's random numbers and POST /aether/poweroff ends the machine. GET
+// /aether/files sends what was written over the disk, to /tmp and to /run, while no
+// command runs, as an archive that POST /aether/files puts into another machine of the
+// same disk. SetClock, AddEntropy, PowerOff, Files, PutFiles and Configure call them.
 package pid1

@@ -54,36 +54,37 @@ func runMachine() error {
 	if c.Machine.Awaits {
 		return c.await()
 	}
-	group, err := c.setUp()
+	m, err := c.setUp()
 	if err != nil {
 		return err
 	}
-	return c.run(group)
+	return c.run(m)
 }
 
-// setUp brings the machine from a bare kernel to what programs expect, and gives
-// the directory of the commands' cgroup.
-func (c Config) setUp() (group string, err error) {
+// setUp brings the machine from a bare kernel to what programs expect.
+func (c Config) setUp() (m *made, err error) {
+	m = &made{}
 	if err := load(c.Machine.Modules); err != nil {
-		return "", err
+		return nil, err
 	}
 	if root := c.Machine.Root; root != nil {
-		if err := guestinit.SwitchRoot(guestinit.Root(*root)); err != nil {
-			return "", err
+		if m.upper, err = guestinit.SwitchRoot(guestinit.Root(*root)); err != nil {
+			return nil, err
 		}
 	}
 	if err := guestinit.MountLate(c.Limits.DiskBytes); err != nil {
-		return "", err
+		return nil, err
 	}
 	if c.Machine.Hostname != "" {
 		if err := guestinit.SetHostname(c.Machine.Hostname); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if err := guestinit.LoopbackUp(); err != nil {
-		return "", err
+		return nil, err
 	}
-	return guestinit.MountGroups(c.Limits.Processes)
+	m.group, err = guestinit.MountGroups(c.Limits.Processes)
+	return m, err
 }
 
 func load(modules []string) error {
@@ -126,16 +127,16 @@ func Run(c Config) error {
 			return err
 		}
 	}
-	return c.run("")
+	return c.run(&made{})
 }
 
-func (c Config) run(group string) error {
+func (c Config) run(m *made) error {
 	settle()
-	service, err := c.open(group)
+	service, err := c.open(m.group)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.serve(c.handler(service)), service.Close())
+	return errors.Join(c.serve(c.handler(service, m)), service.Close())
 }
 
 // settle makes this process fit to be the first one.

@@ -63,7 +63,7 @@ func (s Suite) Main(m *testing.M) int {
 	}
 	dir, err := os.MkdirTemp("", "aether-vmm-")
 	if err == nil {
-		err = prepare(dir)
+		err = Prepare(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "vmmtest:", err)
@@ -73,7 +73,8 @@ func (s Suite) Main(m *testing.M) int {
 	return drivertest.Main(m, s.driver)
 }
 
-func prepare(dir string) error {
+// Prepare makes in a directory what Options and Image tell of.
+func Prepare(dir string) error {
 	os.Setenv(stateVariable, filepath.Join(dir, "state"))
 	if os.Getenv(imageVariable) == "" {
 		small := filepath.Join(dir, "image")

@@ -25,35 +25,54 @@ type Root struct {
 const deviceTime = 30 * time.Second
 
 // stage is where the new root is put together.
-const stage = "/aether-root"
+const (
+	stage     = "/aether-root"
+	mergedDir = stage + "/merged"
+)
+
+// plain has an overlay keep what is written where it was written, and whole: it can be
+// read without the overlay then.
+const plain = ",redirect_dir=off,metacopy=off"
 
 // SwitchRoot makes an overlay of the disk and of memory the root of this process
-// and removes the files of the old one, which only take memory from now on.
-func SwitchRoot(root Root) error {
-	lower, upper, merged := stage+"/lower", stage+"/upper", stage+"/merged"
+// and removes the files of the old one, which only take memory from now on. It gives the
+// directory of what is written, which has no name any more.
+func SwitchRoot(root Root) (*os.File, error) {
+	upper, err := mountRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := enter(mergedDir); err != nil {
+		return nil, errors.Join(err, upper.Close())
+	}
+	return upper, nil
+}
+
+func mountRoot(root Root) (*os.File, error) {
+	lower, upper := stage+"/lower", stage+"/upper"
 	if err := awaitDevice(root.Device); err != nil {
-		return err
+		return nil, err
 	}
 	if err := Mount(root.Device, lower, root.Type, unix.MS_RDONLY|unix.MS_NODEV, ""); err != nil {
-		return err
+		return nil, err
 	}
 	data := "mode=755"
 	if root.UpperBytes > 0 {
 		data += fmt.Sprintf(",size=%d", root.UpperBytes)
 	}
 	if err := Mount("tmpfs", upper, "tmpfs", 0, data); err != nil {
-		return err
+		return nil, err
 	}
 	for _, dir := range []string{upper + "/data", upper + "/work"} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	options := "lowerdir=" + lower + ",upperdir=" + upper + "/data,workdir=" + upper + "/work"
-	if err := Mount("overlay", merged, "overlay", 0, options); err != nil {
-		return err
+	options := "lowerdir=" + lower + ",upperdir=" + upper + "/data,workdir=" + upper + "/work" + plain
+	if err := Mount("overlay", mergedDir, "overlay", 0, options); err != nil {
+		return nil, err
 	}
-	return enter(merged)
+	return os.Open(upper + "/data")
 }
 
 func awaitDevice(device string) error {

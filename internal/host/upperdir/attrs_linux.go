@@ -12,6 +12,9 @@ import (
 const (
 	overlayPrefix = "user.overlay."
 	opaqueName    = overlayPrefix + "opaque"
+	// trustedOpaqueName is the same on a mount without the option userxattr, as that of a
+	// machine is.
+	trustedOpaqueName = "trusted.overlay.opaque"
 )
 
 // maxAttrs is what the kernel allows for the names of a file's attributes, and
@@ -64,9 +67,9 @@ func attrNames(fd int) (names []string, err error) {
 	return names, nil
 }
 
-func isOpaque(fd int) (bool, error) {
+func isOpaque(fd int, name string) (bool, error) {
 	var value [2]byte
-	n, err := unix.Fgetxattr(fd, opaqueName, value[:])
+	n, err := unix.Fgetxattr(fd, name, value[:])
 	switch err {
 	case nil:
 		return string(value[:n]) == "y", nil

@@ -124,7 +124,7 @@ func (c *copier) directory(e *Entry) (target, error) {
 		} else if err == unix.EXDEV {
 			return target{}, err
 		}
-		if err := c.remove(parent.fd, e.name, 0); err != nil {
+		if err := remove(c.ctx, parent.fd, e.name, 0); err != nil {
 			return target{}, err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *copier) Leave(e *Entry) error {
 // Visit implements Visitor.
 func (c *copier) Visit(e *Entry) error {
 	if e.Kind == Whiteout {
-		return fault("remove", e.Path, c.remove(c.parent().fd, e.name, 0))
+		return fault("remove", e.Path, remove(c.ctx, c.parent().fd, e.name, 0))
 	}
 	if first, ok := c.links[e.ID]; ok {
 		return fault("link", e.Path, c.place(e, func(name string) error { return c.link(first, name) }))
@@ -240,7 +240,7 @@ func (c *copier) place(e *Entry, put func(name string) error) error {
 	}
 	err = unix.Renameat(dir, c.draft, dir, e.name)
 	if err == unix.EISDIR {
-		if err := c.remove(dir, e.name, 0); err != nil {
+		if err := remove(c.ctx, dir, e.name, 0); err != nil {
 			return err
 		}
 		err = unix.Renameat(dir, c.draft, dir, e.name)

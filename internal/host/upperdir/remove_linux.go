@@ -1,12 +1,14 @@
 package upperdir
 
 import (
+	"context"
+
 	"golang.org/x/sys/unix"
 )
 
 // remove takes away what the image has by a name, with everything in it. Nothing
 // mounted there is touched.
-func (c *copier) remove(dir int, name string, depth int) error {
+func remove(ctx context.Context, dir int, name string, depth int) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err == unix.ENOENT {
 		return nil
@@ -17,7 +19,7 @@ func (c *copier) remove(dir int, name string, depth int) error {
 	if depth == MaxDepth {
 		return errTooDeep
 	}
-	if err := c.empty(dir, name, depth); err != nil {
+	if err := empty(ctx, dir, name, depth); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
@@ -25,7 +27,7 @@ func (c *copier) remove(dir int, name string, depth int) error {
 
 // empty removes everything in a directory, in rounds: what is listed while it is
 // being removed may be listed incompletely.
-func (c *copier) empty(dir int, name string, depth int) error {
+func empty(ctx context.Context, dir int, name string, depth int) error {
 	fd, err := openWithin(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -42,10 +44,10 @@ func (c *copier) empty(dir int, name string, depth int) error {
 				return err
 			}
 			for _, child := range l.names {
-				if err := c.ctx.Err(); err != nil {
+				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := c.remove(fd, child, depth+1); err != nil {
+				if err := remove(ctx, fd, child, depth+1); err != nil {
 					return err
 				}
 				removed++

@@ -23,7 +23,10 @@ type Visitor interface {
 
 // Walk shows a Visitor everything in the directory dir, beginning with that.
 func Walk(ctx context.Context, dir *os.File, v Visitor) error {
-	w := &walk{ctx: ctx, visitor: v}
+	return (&walk{ctx: ctx, visitor: v, opaque: opaqueName}).run(dir)
+}
+
+func (w *walk) run(dir *os.File) error {
 	defer w.unwind()
 	root, err := newEntry(int(dir.Fd()), ".", ".")
 	if err != nil {
@@ -43,6 +46,7 @@ func Walk(ctx context.Context, dir *os.File, v Visitor) error {
 type walk struct {
 	ctx     context.Context
 	visitor Visitor
+	opaque  string   // the attribute of directories that hide those below
 	levels  []*level // open directories, the deepest last
 	count   int
 }
@@ -114,7 +118,7 @@ func (w *walk) enter(e Entry) error {
 		return err
 	}
 	w.levels = append(w.levels, l)
-	opaque, err := isOpaque(l.entry.fd)
+	opaque, err := isOpaque(l.entry.fd, w.opaque)
 	if err != nil {
 		return fault("getxattr", e.Path, err)
 	}
