@@ -127,4 +127,7 @@ func TestLogs(t *testing.T) {
 	if got := run(t, nil, "logs", id, pid); got != (outcome{"", "", 0}) {
 		t.Errorf("%+v", got)
 	}
+	if got := run(t, nil, "logs", "--console", id); got.status != 1 || !strings.Contains(got.stderr, "sandboxes of cell have no console") {
+		t.Errorf("%+v", got)
+	}
 }

@@ -27,10 +27,12 @@ func logsCommand() *cobra.Command {
 		Short: "Print what commands in a sandbox have written that nobody has read",
 		Long: `Print what the commands that run in a sandbox have written and nobody has read: all of them, or the
 one of this number, which may have ended in the last half minute. The last 256 KiB of each are kept.
-What was seen by exec, by shell or by --follow is not kept; what is printed here is.`,
+What was seen by exec, by shell or by --follow is not kept; what is printed here is.
+With --console, print the last 64 KiB of the console of a machine instead: what its kernel says.`,
 		Example: `  aether exec --detach 7k2m9x0r4c8v1b5n3q6w -- ./serve
   aether logs 7k2m9x0r4c8v1b5n3q6w
-  aether logs --follow 7k2m9x0r4c8v1b5n3q6w 12`,
+  aether logs --follow 7k2m9x0r4c8v1b5n3q6w 12
+  aether logs --console 7k2m9x0r4c8v1b5n3q6w`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil
@@ -40,13 +42,17 @@ What was seen by exec, by shell or by --follow is not kept; what is printed here
 		ValidArgsFunction: completeIDs(1, engine.Running),
 	}
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what one process writes, until it ends")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a list of processes with their output as JSON")
+	cmd.Flags().BoolVar(&f.console, "console", false, "print the end of a machine's console instead")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a list of processes with their output as JSON, or the console")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pid, err := f.process(args)
 		if err != nil {
 			return err
 		}
 		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
+			if f.console {
+				return printConsole(ctx, cmd, client, args[0], f.json)
+			}
 			return ofSandbox(f.run(ctx, cmd, client.GuestOf(args[0], guest.ClientOptions{}), pid))
 		})
 	}
@@ -54,12 +60,15 @@ What was seen by exec, by shell or by --follow is not kept; what is printed here
 }
 
 // logFlags are the flags of logs, as typed.
-type logFlags struct{ follow, json bool }
+type logFlags struct{ follow, json, console bool }
 
 // process is the number that was given, or 0.
 func (f *logFlags) process(args []string) (int, error) {
 	if f.follow && f.json {
 		return 0, sandbox.Invalidf("--json", "it cannot be combined with --follow")
+	}
+	if f.console && (f.follow || len(args) > 1) {
+		return 0, sandbox.Invalidf("--console", "it cannot be combined with --follow or a process")
 	}
 	if len(args) == 1 {
 		return 0, nil

@@ -158,6 +158,8 @@ func TestSandboxCommandsRefuse(t *testing.T) {
 		"cp x:/a y:/b":                  "one of both must be ID:PATH",
 		"logs x y":                      `process: "y" is the number of no process`,
 		"logs -f --json x":              "--json: it cannot be combined with --follow",
+		"logs --console x 3":            "--console: it cannot be combined with --follow or a process",
+		"logs --console -f x":           "--console: it cannot be combined with --follow or a process",
 		"set x":                         "neither --timeout nor --metadata",
 		"set x --on-timeout kill":       "--on-timeout: it needs --timeout",
 		"fork x -n 0":                   "--count: 0 is less than 1",

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -76,7 +77,8 @@ func nastyDaemon(t *testing.T) {
 	ready.State = engine.TemplateReady
 	tree := rest.TemplateTree{Nodes: []engine.Node{{ID: nasty, Template: nasty}, {ID: nasty + "2", Parent: nasty, Born: time.Now()}}}
 	answers := map[string]any{"/v1/templates": engine.TemplatePage{Templates: []engine.TemplateInfo{info, ready}},
-		"/v1/templates/work": ready, "/v1/templates/failed": info, "/v1/templates/-/tree": tree}
+		"/v1/templates/work": ready, "/v1/templates/failed": info, "/v1/templates/-/tree": tree,
+		"/v1/sandboxes/x/console": rest.Output{Bytes: []byte(nasty), Truncated: true}}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch value, ok := answers[r.URL.Path]; {
 		case r.URL.Path == "/ready":
@@ -116,6 +118,20 @@ func TestNothingHiddenIsPrinted(t *testing.T) {
 		if got.stdout+got.stderr == "" {
 			t.Errorf("%s prints nothing", what)
 		}
+	}
+}
+
+// TestConsoleIsPrinted: the lines of a console are the guest's, and nothing else of it is
+// obeyed.
+func TestConsoleIsPrinted(t *testing.T) {
+	nastyDaemon(t)
+	const want = `n\x1b[2J\x1b]0;title\a` + "\n" + `root# \b\x7f\u009b31m\u202egpj.exe\u2066\u200f\u2028\xff\xc2\x00end` + "\n"
+	if got := run(t, nil, "logs", "--console", "x"); got != (outcome{want, "", 0}) {
+		t.Errorf("%+v", got)
+	}
+	got := decode[stream](t, succeed(t, "logs", "--console", "--json", "x"))
+	if text, err := base64.StdEncoding.DecodeString(got.Base64); err != nil || string(text) != nasty || !got.Truncated {
+		t.Errorf("%q, %v, %+v", text, err, got)
 	}
 }
 

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -91,6 +92,33 @@ func machineEngine(t *testing.T) *engine.Engine {
 func TestFilesOfGVisor(t *testing.T) { keepsFiles(t, gvisorEngine(t), "") }
 
 func TestFilesOfMachines(t *testing.T) { e := machineEngine(t); keepsFiles(t, e, vmmtest.Image()) }
+
+// TestConsoleOfMachines: what is written to a machine's console is told, and a sandbox
+// that has none is refused.
+func TestConsoleOfMachines(t *testing.T) {
+	e := machineEngine(t)
+	machine := create(t, e, alice, engine.CreateRequest{Spec: sandbox.Spec{Image: vmmtest.Image(), Command: sandbox.CommandDefaults{User: "0"}}})
+	sh(t, e, alice, machine.ID, `printf 'hello\033[2J\n' > /dev/console`)
+	said := []byte(nil)
+	if !eventually(func() bool {
+		var err error
+		if said, _, err = e.Console(t.Context(), alice, machine.ID); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(said), "hello\x1b[2J")
+	}) {
+		t.Errorf("the console has %q", said)
+	}
+	if _, _, err := e.Console(t.Context(), engine.Caller{Tenant: "bob"}, machine.ID); sandbox.ClassOf(err) != sandbox.NotFound {
+		t.Errorf("another's console: %v", err)
+	}
+	if err := e.Destroy(t.Context(), alice, machine.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.Console(t.Context(), alice, machine.ID); sandbox.ClassOf(err) != sandbox.NotFound {
+		t.Errorf("the console of what has ended: %v", err)
+	}
+}
 
 // keepsFiles takes the files of a sandbox through a snapshot, a pause with files alone, and
 // a pause with memory of which files alone are wanted.

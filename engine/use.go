@@ -221,21 +221,50 @@ func (e *Engine) Dial(ctx context.Context, who Caller, id string) (net.Conn, err
 	return instance.Dial(ctx)
 }
 
-// Stats says what a sandbox uses now. Errors: NotFound; Conflict for a paused one.
-func (e *Engine) Stats(ctx context.Context, who Caller, id string) (sandbox.Stats, error) {
+// look finds the instance that serves a sandbox, which is no use of it. Errors: NotFound;
+// Conflict for a paused one.
+func (e *Engine) look(who Caller, id string) (*box, sandbox.Instance, error) {
 	if e.fleet == nil {
-		return sandbox.Stats{}, errNoState
+		return nil, nil, errNoState
 	}
 	b, err := e.fleet.index.find(who, id)
 	if err != nil {
-		return sandbox.Stats{}, err
+		return nil, nil, err
 	}
 	instance := b.instance()
 	if instance == nil {
 		if r := b.copy(); r.State == Ended {
-			return sandbox.Stats{}, r.gone()
+			return nil, nil, r.gone()
 		}
-		return sandbox.Stats{}, b.copy().paused()
+		return nil, nil, b.copy().paused()
+	}
+	return b, instance, nil
+}
+
+// Console gives the end of what a sandbox has written to its console since it was made or
+// last resumed, which are hostile bytes; cut says that there was more before. Errors:
+// NotFound; Conflict for a paused one; Unsupported for one without a console.
+func (e *Engine) Console(ctx context.Context, who Caller, id string) (end []byte, cut bool, err error) {
+	b, instance, err := e.look(who, id)
+	if err != nil {
+		return nil, false, err
+	}
+	console, ok := instance.(sandbox.Console)
+	if !ok {
+		return nil, false, &sandbox.Error{Class: sandbox.Unsupported, Op: "engine: console " + id,
+			Reason: "sandboxes of " + b.copy().Driver + " have no console", Remedy: "ask for what its commands have written"}
+	}
+	if end, cut, err = console.Console(ctx); err != nil {
+		return nil, false, fmt.Errorf("engine: console %s: %w", id, err)
+	}
+	return end, cut, nil
+}
+
+// Stats says what a sandbox uses now. Errors: NotFound; Conflict for a paused one.
+func (e *Engine) Stats(ctx context.Context, who Caller, id string) (sandbox.Stats, error) {
+	b, instance, err := e.look(who, id)
+	if err != nil {
+		return sandbox.Stats{}, err
 	}
 	stats, err := instance.Stats(ctx)
 	if err != nil {

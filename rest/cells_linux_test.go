@@ -53,6 +53,8 @@ type cellEngine struct {
 	byKey  map[string]string
 	events []engine.Event
 	grown  chan struct{} // closed by the next event
+
+	console []byte // of all sandboxes; nil is none
 }
 
 type box struct {
@@ -219,6 +221,16 @@ func (e *cellEngine) Dial(ctx context.Context, who engine.Caller, id string) (ne
 		return nil, err
 	}
 	return b.instance.Dial(ctx)
+}
+
+func (e *cellEngine) Console(_ context.Context, who engine.Caller, id string) ([]byte, bool, error) {
+	if _, err := e.find(who, id); err != nil {
+		return nil, false, err
+	}
+	if e.console == nil {
+		return nil, false, &sandbox.Error{Class: sandbox.Unsupported, Reason: "cells have no console"}
+	}
+	return e.console, len(e.console) >= sandbox.MaxConsole, nil
 }
 
 func (e *cellEngine) Stats(ctx context.Context, who engine.Caller, id string) (sandbox.Stats, error) {

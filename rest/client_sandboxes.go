@@ -65,6 +65,12 @@ func (c *Client) Stats(ctx context.Context, id string) (stats sandbox.Stats, err
 	return stats, err
 }
 
+// Console gives the end of what a sandbox has written to its console. It is the guest's.
+func (c *Client) Console(ctx context.Context, id string) (end Output, err error) {
+	err = c.do(ctx, call{op: "console " + id, method: http.MethodGet, path: at(id, "console"), gives: &end})
+	return end, err
+}
+
 // Pause keeps a sandbox as a checkpoint, with nothing running: its memory with its files,
 // as for an empty fidelity, or its files alone.
 func (c *Client) Pause(ctx context.Context, id string, keep sandbox.Fidelity) (now engine.Sandbox, err error) {

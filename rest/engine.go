@@ -26,6 +26,7 @@ type Engine interface {
 	// Dial connects to the guest service.
 	Dial(ctx context.Context, who engine.Caller, id string) (net.Conn, error)
 	Stats(ctx context.Context, who engine.Caller, id string) (sandbox.Stats, error)
+	Console(ctx context.Context, who engine.Caller, id string) (end []byte, cut bool, err error)
 	Pause(ctx context.Context, who engine.Caller, id string, keep sandbox.Fidelity) (engine.Sandbox, error)
 	Resume(ctx context.Context, who engine.Caller, id string, give sandbox.Fidelity) (engine.Sandbox, error)
 	Fork(ctx context.Context, who engine.Caller, id string, req engine.ForkRequest) ([]engine.Sandbox, error)

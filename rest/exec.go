@@ -47,7 +47,7 @@ type ExecResult struct {
 	Stderr   Output `json:"stderr"`
 }
 
-// Output is what a command wrote.
+// Output is what a command wrote, or a console.
 type Output struct {
 	// Text is it; or Bytes are, where it is no UTF-8.
 	Text  string `json:"text"`
@@ -147,9 +147,17 @@ func (h *head) output() Output {
 		text = wholeLetters(text)
 	}
 	if !utf8.Valid(text) {
-		return Output{Bytes: h.kept.Bytes(), Truncated: h.truncated}
+		text = h.kept.Bytes()
 	}
-	return Output{Text: string(text), Truncated: h.truncated}
+	return newOutput(text, h.truncated)
+}
+
+// newOutput gives bytes as text if they are.
+func newOutput(b []byte, truncated bool) Output {
+	if !utf8.Valid(b) {
+		return Output{Bytes: b, Truncated: truncated}
+	}
+	return Output{Text: string(b), Truncated: truncated}
 }
 
 func wholeLetters(text []byte) []byte {

@@ -59,6 +59,7 @@ var sandboxRoutes = []route{
 	{method: "DELETE", path: "/v1/sandboxes/{id}/marks/{name}", name: "mark.delete", status: 204, do: (*Server).deleteMark},
 	{method: "POST", path: "/v1/sandboxes/{id}/exec", name: "sandbox.exec", status: 200, takes: ExecRequest{}, gives: ExecResult{}, do: (*Server).exec},
 	{method: "GET", path: "/v1/sandboxes/{id}/stats", name: "sandbox.stats", status: 200, gives: sandbox.Stats{}, do: (*Server).stats},
+	{method: "GET", path: "/v1/sandboxes/{id}/console", name: "sandbox.console", status: 200, gives: Output{}, do: (*Server).console},
 	{method: "POST", path: "/v1/sandboxes/{id}/promote", name: "sandbox.promote", status: 201, takes: engine.PromoteRequest{}, gives: engine.TemplateInfo{}, do: (*Server).promote},
 	{method: "POST", path: "/v1/templates", name: "template.prepare", takes: engine.TemplateRequest{}, gives: TemplateProgress{}, stream: (*Server).prepareTemplate},
 	{method: "GET", path: "/v1/templates", name: "template.list", status: 200, gives: engine.TemplatePage{}, do: (*Server).listTemplates},

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"aether/engine"
 	"aether/sandbox"
@@ -125,4 +126,14 @@ func (s *Server) fork(a *answer, r *request) (any, error) {
 
 func (s *Server) stats(_ *answer, r *request) (any, error) {
 	return s.opts.Engine.Stats(r.Context(), r.who, r.PathValue("id"))
+}
+
+func (s *Server) console(_ *answer, r *request) (any, error) {
+	end, cut, err := s.opts.Engine.Console(r.Context(), r.who, r.PathValue("id"))
+	for range utf8.UTFMax - 1 { // it may begin in the middle of a letter
+		if cut && len(end) > 0 && !utf8.RuneStart(end[0]) {
+			end = end[1:]
+		}
+	}
+	return newOutput(end, cut), err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"aether/driver/lifetime"
 	"aether/guest/pid1"
@@ -45,11 +46,16 @@ func (m *machine) keepFiles(ctx context.Context, dir string) (err error) {
 // have no content take less of that than of the archive.
 func (m *machine) maxFiles() int64 { return 4 * m.hardware.MemoryMiB * mebibyte }
 
+// filesTime bounds how long a guest may take to send its files.
+const filesTime = 10 * time.Minute
+
 func (m *machine) saveFiles(ctx context.Context, name string) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, filesTime)
+	defer cancel()
 	return errors.Join(pid1.Files(ctx, m.line.Dial, file, m.maxFiles()), file.Close())
 }
 

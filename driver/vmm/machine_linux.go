@@ -52,6 +52,7 @@ var (
 	_ sandbox.Pauser      = (*instance)(nil)
 	_ sandbox.Snapshotter = (*instance)(nil)
 	_ sandbox.Forker      = (*instance)(nil)
+	_ sandbox.Console     = (*instance)(nil)
 )
 
 // stage is how far a machine has come.
@@ -155,6 +156,13 @@ func (m *machine) said() string {
 		text += "; its console says: " + said
 	}
 	return text
+}
+
+// Console implements sandbox.Console. A machine that goes on from a template or a snapshot
+// has a console of its own: what was said before is not on it.
+func (i *instance) Console(context.Context) (end []byte, cut bool, err error) {
+	end, cut = i.process.console.end()
+	return end, cut, nil
 }
 
 // Release implements guestagent.Workload.

@@ -59,7 +59,7 @@ func (l invocation) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{messages: &tail{}, console: newConsole(), ended: make(chan struct{}), over: make(chan struct{})}
+	p := &process{messages: newMessages(), console: newConsole(), ended: make(chan struct{}), over: make(chan struct{})}
 	p.cmd = l.command(groups)
 	p.cmd.Stdout, p.cmd.Stderr = p.console, p.messages
 	thread, err := parents()

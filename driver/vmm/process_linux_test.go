@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aether/internal/host/cgroup"
+	"aether/sandbox"
 )
 
 // shellProcess starts a script as a monitor is started.
@@ -93,7 +94,7 @@ func TestEnterGroups(t *testing.T) {
 
 func TestTailIsHarmless(t *testing.T) {
 	out := newConsole()
-	fmt.Fprint(out, strings.Repeat("old\n", maxTail))
+	fmt.Fprint(out, strings.Repeat("old\n", sandbox.MaxConsole))
 	fmt.Fprint(out, "\x1b[2Jpanic: \x07no\r\n\r\n\x00init\n")
 	if got, want := out.String(), "old | old | old | old | [2Jpanic: no | init"; got != want {
 		t.Errorf("got %q", got)
@@ -102,7 +103,7 @@ func TestTailIsHarmless(t *testing.T) {
 	if got := out.String(); got != "[1.0] Kernel panic - not syncing" {
 		t.Errorf("got %q", got)
 	}
-	if len(out.text) > maxTail {
+	if len(out.text) > sandbox.MaxConsole {
 		t.Errorf("%d bytes are kept", len(out.text))
 	}
 }

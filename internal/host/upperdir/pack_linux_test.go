@@ -101,8 +101,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestUnpackHostile: an archive comes from a guest.
-func TestUnpackHostile(t *testing.T) {
+// TestHostileArchives: an archive comes from a guest.
+func TestHostileArchives(t *testing.T) {
 	victim := t.TempDir()
 	for name, entries := range map[string][]tar.Header{
 		"up":         {{Name: "../up", Typeflag: tar.TypeReg}},
@@ -151,7 +151,7 @@ func TestUnpackOfHalf(t *testing.T) {
 	}
 }
 
-func FuzzUnpack(f *testing.F) {
+func FuzzArchives(f *testing.F) {
 	upper := f.TempDir()
 	check(f, os.WriteFile(upper+"/file", []byte("text"), 0o600))
 	check(f, os.Truncate(upper+"/file", 1<<20))
