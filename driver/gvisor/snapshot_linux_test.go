@@ -1,10 +1,12 @@
 package gvisor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,6 +202,28 @@ func TestBoxFilesAlone(t *testing.T) {
 	}
 	if got, _ := commandtest.Sh(t, third, "cat /tmp/state; echo $KEPT"); got != "one\ntwo\nyes" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestBoxFilesOfAnotherRunsc are refused with both versions.
+func TestBoxFilesOfAnotherRunsc(t *testing.T) {
+	driver, _, dir := kept(t, sandbox.Spec{})
+	name := filepath.Join(dir, "files", "fscheckpoint.json")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = `"runsc_version":"`
+	other := []byte(strings.Replace(string(text), key+"v", key+"w", 1))
+	if bytes.Equal(text, other) {
+		t.Fatalf("%s has no version", text)
+	}
+	if err := os.WriteFile(name, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = driver.Restore(t.Context(), dir, sandbox.Filesystem, sandbox.Spec{})
+	if sandbox.ClassOf(err) != sandbox.Unavailable || !strings.Contains(err.Error(), "does not match current runsc version") {
+		t.Errorf("%v", err)
 	}
 }
 
