@@ -71,6 +71,26 @@ func (d *Dir) clear() error {
 	return errors.Join(os.MkdirAll(d.removed(), 0o700), os.MkdirAll(filepath.Join(d.path, damagedName), 0o700))
 }
 
+// File is the path of a file of the directory itself, beside the records.
+func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
+
+// Keep replaces a file of the directory itself, which nobody else may read, and has it on
+// disk.
+func (d *Dir) Keep(name string, contents []byte) error {
+	draft := d.File(name + ".new")
+	err := d.disk.write(draft, contents, true)
+	if err == nil {
+		err = d.disk.rename(draft, d.File(name))
+	}
+	if err == nil {
+		err = d.disk.sync(d.path)
+	}
+	if err != nil {
+		return fmt.Errorf("state: keep %s: %w", name, diskError(err))
+	}
+	return nil
+}
+
 func (d *Dir) removed() string { return filepath.Join(d.path, removedName) }
 
 // Close lets another program use the directory.

@@ -210,11 +210,24 @@ func readBounded(path string) ([]byte, error) {
 // All reads every record, by id. Those that are damaged are set aside and logged; a
 // place that was begun and never had a record is removed.
 func (k *Kind[R]) All() (map[string]R, error) {
+	all := map[string]R{}
+	err := k.Each(func(id string, record R) error {
+		all[id] = record
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Each is All for records that need not be in memory at once: it gives one after the
+// other, until visit fails.
+func (k *Kind[R]) Each(visit func(id string, record R) error) error {
 	entries, err := os.ReadDir(k.path())
 	if err != nil {
-		return nil, fmt.Errorf("state: list %s: %w", k.name, err)
+		return fmt.Errorf("state: list %s: %w", k.name, err)
 	}
-	all := make(map[string]R, len(entries))
 	for _, entry := range entries {
 		id := entry.Name()
 		record, err := k.Load(id)
@@ -222,21 +235,21 @@ func (k *Kind[R]) All() (map[string]R, error) {
 		case sandbox.NotFound:
 			err = k.Remove(id)
 		case sandbox.Invalid:
-			err = k.setAside(id, err)
+			err = k.SetAside(id, err)
 		default:
 			if err == nil {
-				all[id] = record
+				err = visit(id, record)
 			}
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
-// setAside moves what cannot be read out of the way, with the reason beside it.
-func (k *Kind[R]) setAside(id string, why error) error {
+// SetAside moves what is damaged out of the way, with the reason beside it, and logs it.
+func (k *Kind[R]) SetAside(id string, why error) error {
 	k.dir.log.Error("state: a record is damaged and was set aside", "kind", k.name, "id", id, "err", why)
 	name := fmt.Sprintf("%s-%.64s-%d", k.name, filepath.Base(id), time.Now().UnixNano())
 	to := filepath.Join(k.dir.path, damagedName, name)
@@ -252,17 +265,25 @@ func (k *Kind[R]) setAside(id string, why error) error {
 
 // Remove removes a record and everything in its Home. It is gone at once, as a whole;
 // one that does not exist is no error.
-func (k *Kind[R]) Remove(id string) error {
+func (k *Kind[R]) Remove(id string) error { return k.remove(id, false) }
+
+// Erase is Remove that waits for the disk: no loss of power brings the record back.
+func (k *Kind[R]) Erase(id string) error { return k.remove(id, true) }
+
+func (k *Kind[R]) remove(id string, durable bool) error {
 	out := filepath.Join(k.dir.removed(), fmt.Sprintf("%s-%.64s-%d", k.name, filepath.Base(id), time.Now().UnixNano()))
 	err := k.dir.disk.rename(k.Home(id), out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil && durable {
+		err = errors.Join(k.dir.disk.sync(k.path()), k.dir.disk.sync(k.dir.removed()))
+	}
 	if err == nil {
 		err = k.dir.disk.removeAll(out)
 	}
 	if err != nil {
-		return fmt.Errorf("state: remove %s %s: %w", k.name, id, err)
+		return fmt.Errorf("state: remove %s %s: %w", k.name, id, diskError(err))
 	}
 	return nil
 }
