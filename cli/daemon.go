@@ -10,6 +10,7 @@ import (
 
 	"aether/engine"
 	"aether/engine/access"
+	"aether/internal/host/coredump"
 	"aether/rest"
 )
 
@@ -26,6 +27,10 @@ type daemon struct {
 func (d *daemon) run(ctx context.Context, drivers *drivers) (err error) {
 	if err := d.flags.validate(); err != nil {
 		return err
+	}
+	// Keys and secrets pass through its memory.
+	if err := coredump.Refuse(); err != nil {
+		d.log.Warn("a core dump of the daemon would be written", "err", err)
 	}
 	// Who reads the log may go away.
 	signal.Ignore(syscall.SIGPIPE)
