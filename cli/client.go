@@ -47,6 +47,8 @@ func advised(err error) error {
 	switch {
 	case strings.Contains(e.Reason, "no snapshot"):
 		told.Remedy = "see aether snapshot list"
+	case strings.Contains(e.Reason, "no secret"):
+		told.Remedy = "see aether secret list"
 	case strings.Contains(e.Reason, "sandbox"):
 		told.Remedy = "see aether list --all"
 	default:

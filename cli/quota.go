@@ -14,8 +14,8 @@ func quotaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota [TENANT]",
 		Short: "Show what tenants have and may have",
-		Long: `Show what tenants have of sandboxes, memory, CPUs, disk and snapshots, and what they may have.
-Operators see all, or the one that is named; others see their own.`,
+		Long: `Show what tenants have of sandboxes, memory, CPUs, disk, snapshots and secrets, and
+what they may have. Operators see all, or the one that is named; others see their own.`,
 		Example: `  aether quota
   aether quota acme --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -46,10 +46,11 @@ Operators see all, or the one that is named; others see their own.`,
 }
 
 func quotasText(list []engine.TenantQuota, s screen) string {
-	t := table{titles: []string{"tenant", "sandboxes", "memory", "cpus", "disk", "snapshots"}}
+	t := table{titles: []string{"tenant", "sandboxes", "memory", "cpus", "disk", "snapshots", "secrets"}}
 	for _, q := range list {
 		t.rows = append(t.rows, []cell{text(visible(q.Tenant)), text(countOf(q.Used.Sandboxes, q.Quota.Sandboxes)), text(bytesOf(q.Used.MemoryBytes, q.Quota.MemoryBytes)),
-			text(cpusOf(q)), text(bytesOf(q.Used.DiskBytes, q.Quota.DiskBytes)), text(countOf(q.Used.Snapshots, q.Quota.Snapshots))})
+			text(cpusOf(q)), text(bytesOf(q.Used.DiskBytes, q.Quota.DiskBytes)), text(countOf(q.Used.Snapshots, q.Quota.Snapshots)),
+			text(countOf(q.Used.Secrets, q.Quota.Secrets))})
 	}
 	return t.render(s)
 }

@@ -18,3 +18,8 @@ func (o Options) BeforeWrite(before func() error) Options {
 
 // KeepBudget does what is done from time to time when the engine has a budget of disk.
 func (e *Engine) KeepBudget(ctx context.Context) error { return e.fleet.pruneOverBudget(ctx) }
+
+// SecretValue is what the engine itself is given of a secret.
+func (e *Engine) SecretValue(tenant, name string) (SecretValue, []string, error) {
+	return e.fleet.secretValue(tenant, name)
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"aether/engine/access"
+	"aether/engine/secret"
 	"aether/engine/state"
 	"aether/sandbox"
 )
@@ -36,6 +37,7 @@ type fleet struct {
 	sweeper   *sweeper
 	rights    *rights
 	volumes   *volumes
+	secrets   *secret.Store
 	// catalogue is the templates of tenants, and layers what is kept of their recipes.
 	catalogue *catalogue
 	layers    *layers
@@ -111,6 +113,9 @@ func (f *fleet) open(opts Options) (err error) {
 		return err
 	}
 	if f.rights.audit, err = access.OpenAudit(f.dir, access.AuditOptions{Logger: f.engine.log}); err != nil {
+		return err
+	}
+	if err = f.openSecrets(); err != nil {
 		return err
 	}
 	return f.openVolumes(opts.State)

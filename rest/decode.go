@@ -27,11 +27,18 @@ func (s *Server) bodyOf(w http.ResponseWriter, r *request, into any, most int64)
 	if err != nil || len(text) == 0 {
 		return err
 	}
+	if err := declaredJSON(r); err != nil {
+		return err
+	}
+	return decode(text, into)
+}
+
+func declaredJSON(r *request) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return &statusError{&sandbox.Error{Class: sandbox.Invalid, Field: "Content-Type", Reason: "the body is not declared as application/json"}, http.StatusUnsupportedMediaType}
 	}
-	return decode(text, into)
+	return nil
 }
 
 // receive reads the whole body, within its bounds of bytes and time.

@@ -50,6 +50,7 @@ type Engine interface {
 	Events(ctx context.Context, who engine.Caller, after uint64) iter.Seq2[engine.Event, error]
 
 	Volumes
+	Secrets
 	Upkeep
 }
 

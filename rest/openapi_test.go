@@ -121,7 +121,7 @@ func typeName(value any) string {
 }
 
 // incoming are the types that callers fill in, who may leave anything out.
-var incoming = []string{"CreateRequest", "ForkRequest", "SnapshotRequest", "RollbackRequest", "MarkRequest", "PauseRequest", "ResumeRequest", "Change", "VolumeRequest",
+var incoming = []string{"CreateRequest", "ForkRequest", "SnapshotRequest", "RollbackRequest", "MarkRequest", "PauseRequest", "ResumeRequest", "Change", "VolumeRequest", "SecretRequest",
 	"PruneRequest", "KeyRequest", "TemplateRequest", "PromoteRequest", "TemplateChange"}
 
 // TestDescribesEveryBody: the schemas are the types, field by field, and there is no

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"aether/engine"
@@ -49,7 +50,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
 	a := &answer{ResponseWriter: w}
-	r := &request{Request: req, route: rt, sandbox: cmp.Or(req.PathValue("id"), req.PathValue("name"))}
+	r := &request{Request: req, route: rt, sandbox: objectOf(rt, req)}
 	started := time.Now()
 	defer func() {
 		p := recover()
@@ -59,6 +60,16 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
 	if err := s.run(a, r); err != nil {
 		s.fail(a, r, err)
 	}
+}
+
+// objectOf is what the audit trail says that a request is about. What cannot name a secret
+// is left out: it may be the value, in the wrong place.
+func objectOf(rt *route, req *http.Request) string {
+	name := cmp.Or(req.PathValue("id"), req.PathValue("name"))
+	if strings.HasPrefix(rt.path, secretsPath) && !engine.IsSecretName(name) {
+		return ""
+	}
+	return name
 }
 
 // fall goes on with a panic, of which the log has been told unless it only cuts the

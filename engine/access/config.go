@@ -119,12 +119,16 @@ func (c Config) PermitVolume(who Caller, bytes int64) error {
 	return denied("bytes", "state a bound", "a volume of a tenant is bounded")
 }
 
-// Quota is that of a caller's tenant. Operators have none.
-func (c Config) Quota(who Caller) Quota {
-	if who.Operator {
-		return Quota{}
+// Quota is that of a caller's tenant. Operators have none, but for secrets, which are
+// bounded for everybody.
+func (c Config) Quota(who Caller) (q Quota) {
+	if !who.Operator {
+		q = c.of(who.Tenant).Quota
 	}
-	return c.of(who.Tenant).Quota
+	if q.Secrets == nil {
+		q.Secrets = new(int64(DefaultSecrets))
+	}
+	return q
 }
 
 func (c Config) of(tenant string) Tenant {

@@ -30,7 +30,7 @@ const whole = `{
           "disk_read_bytes_per_second": 1048576, "disk_write_bytes_per_second": 1048576},
         "max_limits": {"cpus": 4}
       },
-      "quota": {"sandboxes": 1000, "memory_bytes": 68719476736, "cpus": 32.5, "disk_bytes": 0, "snapshots": 20, "creates_per_minute": 600},
+      "quota": {"sandboxes": 1000, "memory_bytes": 68719476736, "cpus": 32.5, "disk_bytes": 0, "snapshots": 20, "secrets": 500, "creates_per_minute": 600},
       "logins": {"ghcr.io": {"username": "acme", "password": "secret"}, "localhost:5000": {"username": "acme", "password_file": "/PASSWORDS"}}
     }
   }

@@ -14,10 +14,15 @@ type Quota struct {
 	CPUs        *float64 `json:"cpus,omitempty"`
 	DiskBytes   *int64   `json:"disk_bytes,omitempty"`
 	Snapshots   *int64   `json:"snapshots,omitempty"`
+	// Secrets is bounded in any case: nil is DefaultSecrets.
+	Secrets *int64 `json:"secrets,omitempty"`
 	// CreatesPerMinute is how many sandboxes may be made a minute, forks included. A
 	// tenant that has made none for a minute may make so many at once.
 	CreatesPerMinute *float64 `json:"creates_per_minute,omitempty"`
 }
+
+// DefaultSecrets is how many secrets a tenant may have whose quota does not say.
+const DefaultSecrets = 100
 
 // Use is what of a quota something takes up.
 type Use struct {
@@ -26,6 +31,7 @@ type Use struct {
 	MilliCPUs   int64 `json:"milli_cpus"` // whole numbers, so that sums are exact
 	DiskBytes   int64 `json:"disk_bytes"`
 	Snapshots   int64 `json:"snapshots"`
+	Secrets     int64 `json:"secrets"`
 }
 
 // UseOf is what a running sandbox takes up: its limits, whatever it does with them.
@@ -51,20 +57,21 @@ func milli(cpus float64) int64 { return int64(math.Round(cpus * 1000)) }
 const DiskQuota = "quota.disk_bytes"
 
 // kinds are the names of what is counted, in the order of amounts.
-var kinds = [...]string{"sandboxes", "memory_bytes", "cpus", "disk_bytes", "snapshots"}
+var kinds = [...]string{"sandboxes", "memory_bytes", "cpus", "disk_bytes", "snapshots", "secrets"}
 
 type amounts [len(kinds)]int64
 
 func (u Use) amounts() amounts {
-	return amounts{u.Sandboxes, u.MemoryBytes, u.MilliCPUs, u.DiskBytes, u.Snapshots}
+	return amounts{u.Sandboxes, u.MemoryBytes, u.MilliCPUs, u.DiskBytes, u.Snapshots, u.Secrets}
 }
 
-func (a amounts) use() Use { return Use{a[0], a[1], a[2], a[3], a[4]} }
+func (a amounts) use() Use { return Use{a[0], a[1], a[2], a[3], a[4], a[5]} }
 
 // bounds are what a quota allows of each kind; math.MaxInt64 is any amount.
 func (q Quota) bounds() amounts {
-	bounds := amounts{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}
-	for i, bound := range []*int64{q.Sandboxes, q.MemoryBytes, nil, q.DiskBytes, q.Snapshots} {
+	var bounds amounts
+	for i, bound := range [len(kinds)]*int64{q.Sandboxes, q.MemoryBytes, nil, q.DiskBytes, q.Snapshots, q.Secrets} {
+		bounds[i] = math.MaxInt64
 		if bound != nil {
 			bounds[i] = *bound
 		}
@@ -94,7 +101,7 @@ func (q Quota) countable(l sandbox.Limits) error {
 
 // validate checks what an operator wrote. Errors: Invalid.
 func (q Quota) validate(path string) error {
-	for name, bound := range map[string]*int64{"sandboxes": q.Sandboxes, "memory_bytes": q.MemoryBytes, "disk_bytes": q.DiskBytes, "snapshots": q.Snapshots} {
+	for name, bound := range map[string]*int64{"sandboxes": q.Sandboxes, "memory_bytes": q.MemoryBytes, "disk_bytes": q.DiskBytes, "snapshots": q.Snapshots, "secrets": q.Secrets} {
 		if bound != nil && *bound < 0 {
 			return sandbox.Invalidf(path+"."+name, "%d is negative", *bound)
 		}
