@@ -1,9 +1,13 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -79,4 +83,92 @@ func (h *house) tryLife(e *engine.Engine, key string, last map[string]answer) er
 	}
 	last[s.ID] = answer{Verb: "destroy", Key: key, Sandbox: s}
 	return nil
+}
+
+// TestFullFileSystem: the same with a small file system that is really full, at whatever
+// write that happens.
+func TestFullFileSystem(t *testing.T) {
+	h := newHouse(t, sandbox.Checkpoint)
+	state := filepath.Join(h.dir, "state")
+	mountSmall(t, filepath.Join(h.dir, "disk"), state)
+	h.close(h.open()) // what every engine needs is there
+	failures := 0
+	for _, left := range []int64{0, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512} {
+		filler := fill(t, state, left<<10)
+		e, err := engine.Open(h.options())
+		if err != nil { // the next one has room
+			failures++
+			wantClass(t, err, sandbox.Exhausted)
+			empty(t, filler)
+			h.compare(map[string]answer{}, nil)
+			continue
+		}
+		last := map[string]answer{}
+		for n := range 2 {
+			if err := h.tryLife(e, fmt.Sprintf("%d-%d", left, n), last); err != nil {
+				failures++
+				wantClass(t, err, sandbox.Exhausted)
+			}
+		}
+		empty(t, filler)
+		create(t, e, alice, engine.CreateRequest{})
+		h.close(e)
+		h.compare(last, nil)
+	}
+	if failures == 0 {
+		t.Error("nothing failed: the file system was never full")
+	}
+}
+
+// mountSmall mounts a file system of some MiB.
+func mountSmall(t *testing.T, disk, at string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts file systems")
+	}
+	if err := errors.Join(os.WriteFile(disk, nil, 0o600), os.Truncate(disk, 16<<20), os.Mkdir(at, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{{"mkfs.ext4", "-q", "-m", "0", disk}, {"mount", "-o", "loop", disk, at}} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %v: %s", argv, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", at).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	if err := os.RemoveAll(filepath.Join(at, "lost+found")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill takes all room of a file system but so many bytes.
+func fill(t *testing.T, dir string, left int64) string {
+	t.Helper()
+	file, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	block, size := make([]byte, 4096), int64(0)
+	for err == nil {
+		_, err = file.Write(block)
+		size += int64(len(block))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := errors.Join(file.Truncate(max(0, size-int64(len(block))-left)), file.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	return file.Name()
+}
+
+func empty(t *testing.T, filler string) {
+	t.Helper()
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"aether/engine/state"
 	"aether/sandbox"
 )
 
@@ -33,7 +34,7 @@ func (e *Engine) Pause(ctx context.Context, who Caller, id string, keep sandbox.
 		return Sandbox{}, r.paused()
 	}
 	if err := e.fleet.keep(ctx, b, keeping{fidelity: keep}); err != nil {
-		return Sandbox{}, fmt.Errorf("engine: pause %s: %w", id, err)
+		return Sandbox{}, fmt.Errorf("engine: pause %s: %w", id, state.Full(err))
 	}
 	return b.view(), nil
 }
@@ -191,7 +192,7 @@ func paused(kept string, fidelity sandbox.Fidelity, reason string, how keeping) 
 // the box stays paused.
 func (f *fleet) resume(ctx context.Context, who Caller, b *box, give sandbox.Fidelity) error {
 	if err := f.rights.wake(who, b, func() error { return f.goLive(ctx, b, give) }); err != nil {
-		return fmt.Errorf("engine: resume %s: %w", b.id, err)
+		return fmt.Errorf("engine: resume %s: %w", b.id, state.Full(err))
 	}
 	// Drivers have what they still need of the checkpoint open or mounted.
 	if err := b.clean(""); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"aether/engine/state"
 	"aether/sandbox"
 )
 
@@ -47,7 +48,7 @@ func (e *Engine) Rollback(ctx context.Context, who Caller, id string, req Rollba
 		return Sandbox{}, r.gone()
 	}
 	if err := e.fleet.rollback(ctx, who, b, req); err != nil {
-		return Sandbox{}, fmt.Errorf("engine: roll back %s: %w", id, err)
+		return Sandbox{}, fmt.Errorf("engine: roll back %s: %w", id, state.Full(err))
 	}
 	return b.view(), nil
 }

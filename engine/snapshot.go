@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"aether/engine/access"
+	"aether/engine/state"
 	"aether/sandbox"
 )
 
@@ -86,7 +87,7 @@ func (e *Engine) Snapshot(ctx context.Context, who Caller, id string, req Snapsh
 		err = errors.Join(err, e.DeleteSnapshot(ctx, Caller{Operator: true}, ids[0]))
 	}
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("engine: snapshot %s: %w", id, err)
+		return Snapshot{}, fmt.Errorf("engine: snapshot %s: %w", id, state.Full(err))
 	}
 	s, err := e.fleet.shelf.find(Caller{Operator: true}, ids[0])
 	if err != nil {

@@ -1,11 +1,15 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
 
 	"aether/internal/host/storedir"
 	"aether/sandbox"
@@ -42,7 +46,7 @@ func open(path string, log *slog.Logger, disk disk) (*Dir, error) {
 	if err := storedir.Prepare(path); err != nil {
 		return nil, err
 	}
-	lock, err := storedir.Try(filepath.Join(path, lockName))
+	lock, err := takeLock(filepath.Join(path, lockName), log)
 	if errors.Is(err, storedir.ErrHeld) {
 		return nil, &sandbox.Error{Class: sandbox.Conflict, Op: "state: open " + path, Reason: "another program uses it",
 			Remedy: "ask that one, or use another directory"}
@@ -55,6 +59,49 @@ func open(path string, log *slog.Logger, disk disk) (*Dir, error) {
 		return nil, errors.Join(fmt.Errorf("state: open %s: %w", path, err), lock.Release())
 	}
 	return d, nil
+}
+
+// dyingTime is how long the lock of a program that was killed is waited for: a process
+// that it was about to start has its descriptors until it ends too.
+const dyingTime = 10 * time.Second
+
+// takeLock takes the lock, which names its holder, at once or when what is left of a dead
+// holder has ended. Errors: storedir.ErrHeld.
+func takeLock(path string, log *slog.Logger) (*storedir.Lock, error) {
+	lock, err := storedir.Try(path)
+	if errors.Is(err, storedir.ErrHeld) && isDead(path) {
+		ctx, cancel := context.WithTimeout(context.Background(), dyingTime)
+		defer cancel()
+		if lock, err = storedir.Acquire(ctx, path); errors.Is(err, context.DeadlineExceeded) {
+			err = storedir.ErrHeld
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		log.Warn("state: the lock does not name its holder", "err", err) // a full disk is no reason not to begin
+	}
+	return lock, nil
+}
+
+// isDead says whether the program that a lock names is gone. One that names nobody may be
+// about to.
+func isDead(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	pid, err := strconv.Atoi(string(text))
+	if err != nil || pid <= 0 {
+		return false
+	}
+	holder, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	defer holder.Release()
+	return errors.Is(holder.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // View reads a directory that another program may be using meanwhile: records are
@@ -86,7 +133,7 @@ func (d *Dir) Keep(name string, contents []byte) error {
 		err = d.disk.sync(d.path)
 	}
 	if err != nil {
-		return fmt.Errorf("state: keep %s: %w", name, diskError(err))
+		return fmt.Errorf("state: keep %s: %w", name, Full(err))
 	}
 	return nil
 }

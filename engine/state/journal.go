@@ -153,7 +153,7 @@ func (j *Journal) Append(line any) error {
 	}
 	<-mine.done
 	if mine.err != nil {
-		return fmt.Errorf("state: journal %s: %w", j.name, diskError(mine.err))
+		return fmt.Errorf("state: journal %s: %w", j.name, Full(mine.err))
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (j *Journal) Sync() error {
 	j.fileMu.Lock()
 	defer j.fileMu.Unlock()
 	if err := j.dir.disk.syncFile(j.file); err != nil {
-		return fmt.Errorf("state: sync the journal %s: %w", j.name, diskError(err))
+		return fmt.Errorf("state: sync the journal %s: %w", j.name, Full(err))
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (k *Kind[R]) Begin(id string) (home string, err error) {
 		err = k.dir.disk.sync(k.path())
 	}
 	if err != nil {
-		return "", fmt.Errorf("state: begin %s %s: %w", k.name, id, diskError(err))
+		return "", fmt.Errorf("state: begin %s %s: %w", k.name, id, Full(err))
 	}
 	return home, nil
 }
@@ -97,7 +97,7 @@ func (k *Kind[R]) put(id string, record R, durable bool) error {
 		err = k.replace(k.Home(id), contents, durable)
 	}
 	if err != nil {
-		return fmt.Errorf("state: keep %s %s: %w", k.name, id, diskError(err))
+		return fmt.Errorf("state: keep %s %s: %w", k.name, id, Full(err))
 	}
 	return nil
 }
@@ -121,9 +121,10 @@ func (k *Kind[R]) replace(home string, contents []byte, durable bool) error {
 	return err
 }
 
-// diskError says what a caller can do about a disk that is full.
-func diskError(err error) error {
-	if isFull(err) {
+// Full is an error as it is, or what a caller can do about it if it is that of a disk
+// without room, whoever wrote there. Errors: Exhausted.
+func Full(err error) error {
+	if isFull(err) && sandbox.ClassOf(err) == sandbox.Internal {
 		return &sandbox.Error{Class: sandbox.Exhausted, Reason: "the disk of the state directory is full", Remedy: "make room (aether prune), then try again", Retry: true, Err: err}
 	}
 	return err
@@ -283,7 +284,7 @@ func (k *Kind[R]) remove(id string, durable bool) error {
 		err = k.dir.disk.removeAll(out)
 	}
 	if err != nil {
-		return fmt.Errorf("state: remove %s %s: %w", k.name, id, diskError(err))
+		return fmt.Errorf("state: remove %s %s: %w", k.name, id, Full(err))
 	}
 	return nil
 }

@@ -1,0 +1,50 @@
+package state
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"aether/internal/host/storedir"
+	"aether/sandbox"
+)
+
+// TestLockOfTheDead: what is left of a program that was killed is waited for, and one that
+// lives is not.
+func TestLockOfTheDead(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		holder int
+		want   sandbox.Class
+	}{"dead": {ended.Process.Pid, 0}, "alive": {os.Getpid(), sandbox.Conflict}} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, lockName)
+		lock, err := storedir.Try(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strconv.Itoa(c.holder)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		released := time.AfterFunc(300*time.Millisecond, func() { _ = lock.Release() })
+		d, err := Open(dir, slog.New(slog.DiscardHandler))
+		if c.want == 0 && err != nil || c.want != 0 && sandbox.ClassOf(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.want != 0 && !released.Stop() {
+			t.Errorf("%s: it was waited for", name)
+		}
+		if err == nil {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
