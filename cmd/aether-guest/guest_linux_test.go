@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 func program() string { return os.Getenv(guestagent.PathVariable) }
 
 // maxSize is what a guest may take of an initramfs, and of every machine.
-const maxSize = 8 << 20
+const maxSize = 17 << 19
 
 func TestSize(t *testing.T) {
 	info, err := os.Stat(program())
