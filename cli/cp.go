@@ -29,8 +29,8 @@ root; write ./a:b for a file of this host whose name has a colon. A destination 
 directory gets the source in it; one that does not exist becomes the source's copy. Modes, times
 and links are kept. Nothing that a sandbox gives is written outside of the destination: devices,
 pipes and sockets are left out, and so are bits by which a program gets rights.`,
-		Example: `  aether cp ./src 7k2m9x0r4c8v1b5n3q6w:/work
-  aether cp 7k2m9x0r4c8v1b5n3q6w:/work/report.html .
+		Example: `  aether cp ./src 7k2m9x0r4c8v1b5n3q6w:/srv
+  aether cp 7k2m9x0r4c8v1b5n3q6w:/srv/report.html .
   aether cp --user nobody data.csv 7k2m9x0r4c8v1b5n3q6w:/tmp/`,
 		Args: exactly(2, "a source and a destination"), ValidArgsFunction: completeCopy,
 	}

@@ -96,58 +96,13 @@ func secretName(cmd *cobra.Command, args []string) error {
 }
 
 func secretListCommand() *cobra.Command {
-	var tenant string
-	var quiet bool
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"},
-		Short:   "List secrets by name, without their values",
-		Example: "  aether secret list\n  aether secret list --tenant acme --json",
-		Args:    noArguments,
-	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "those of this tenant, for operators")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names alone")
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
-			list, err := allSecrets(ctx, client, tenant)
-			switch {
-			case err != nil:
-				return err
-			case *asJSON:
-				return printJSON(cmd, list)
-			case quiet:
-				return printText(cmd, secretNames(list))
-			case len(list) == 0:
-				printError(cmd, "aether: there is no secret (make one with aether secret set)")
-				return nil
-			}
-			return printText(cmd, secretsText(list, screenOf(cmd.OutOrStdout())))
-		})
-	}
-	return cmd
-}
-
-// allSecrets gives every page.
-func allSecrets(ctx context.Context, client *rest.Client, tenant string) ([]engine.Secret, error) {
-	list, q := []engine.Secret{}, engine.SecretQuery{Tenant: tenant}
-	for {
-		page, err := client.Secrets(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, page.Secrets...)
-		if q.After = page.Next; page.Next == "" {
-			return list, nil
-		}
-	}
-}
-
-func secretNames(list []engine.Secret) string {
-	names := make([]string, len(list))
-	for i, s := range list {
-		names[i] = s.Name
-	}
-	return strings.Join(names, "\n")
+	l := listing[engine.Secret]{name: func(s engine.Secret) string { return s.Name }, text: secretsText,
+		none: "there is no secret (make one with aether secret set)",
+		page: func(ctx context.Context, client *rest.Client, tenant, after string) ([]engine.Secret, string, error) {
+			page, err := client.Secrets(ctx, engine.SecretQuery{Tenant: tenant, After: after})
+			return page.Secrets, page.Next, err
+		}}
+	return l.command("List secrets by name, without their values", "  aether secret list\n  aether secret list --tenant acme --json")
 }
 
 func secretsText(list []engine.Secret, s screen) string {

@@ -84,58 +84,13 @@ func volumeSize(req *engine.VolumeRequest, size string, unbounded bool) (err err
 }
 
 func volumeListCommand() *cobra.Command {
-	var tenant string
-	var quiet bool
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"},
-		Short:   "List volumes, by name",
-		Example: "  aether volume list\n  aether volume list --tenant acme --json",
-		Args:    noArguments,
-	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "those of this tenant, for operators")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names alone")
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
-			list, err := allVolumes(ctx, client, tenant)
-			switch {
-			case err != nil:
-				return err
-			case *asJSON:
-				return printJSON(cmd, list)
-			case quiet:
-				return printText(cmd, volumeNames(list))
-			case len(list) == 0:
-				printError(cmd, "aether: there is no volume (make one with aether volume create)")
-				return nil
-			}
-			return printText(cmd, volumesText(list, screenOf(cmd.OutOrStdout())))
-		})
-	}
-	return cmd
-}
-
-// allVolumes gives every page.
-func allVolumes(ctx context.Context, client *rest.Client, tenant string) ([]engine.Volume, error) {
-	list, q := []engine.Volume{}, engine.VolumeQuery{Tenant: tenant}
-	for {
-		page, err := client.ListVolumes(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, page.Volumes...)
-		if q.After = page.Next; page.Next == "" {
-			return list, nil
-		}
-	}
-}
-
-func volumeNames(list []engine.Volume) string {
-	names := make([]string, len(list))
-	for i, v := range list {
-		names[i] = v.Name
-	}
-	return strings.Join(names, "\n")
+	l := listing[engine.Volume]{name: func(v engine.Volume) string { return v.Name }, text: volumesText,
+		none: "there is no volume (make one with aether volume create)",
+		page: func(ctx context.Context, client *rest.Client, tenant, after string) ([]engine.Volume, string, error) {
+			page, err := client.ListVolumes(ctx, engine.VolumeQuery{Tenant: tenant, After: after})
+			return page.Volumes, page.Next, err
+		}}
+	return l.command("List volumes, by name", "  aether volume list\n  aether volume list --tenant acme --json")
 }
 
 func volumesText(list []engine.Volume, s screen) string {
