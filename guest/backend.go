@@ -2,6 +2,8 @@ package guest
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"syscall"
 
@@ -26,6 +28,9 @@ type Backend interface {
 	// GuestID is the inverse, for showing owners. Ids that the sandbox does not
 	// have are the kernel's overflow ids, 65534.
 	GuestID(hostUID, hostGID uint32) (uid, gid uint32)
+	// Connect connects to a port of the sandbox's own loopback. Errors: Unavailable if
+	// nothing listens there.
+	Connect(ctx context.Context, port uint16) (net.Conn, error)
 	// Stats says what the sandbox uses.
 	Stats(context.Context) (sandbox.Stats, error)
 }
@@ -77,4 +82,9 @@ type Status struct {
 	Signal syscall.Signal
 	// OutOfMemory says that the kernel killed it for the sandbox's memory limit.
 	OutOfMemory bool
+}
+
+// NoListener is the error of Connect where nothing listens.
+func NoListener(port uint16, err error) error {
+	return &sandbox.Error{Class: sandbox.Unavailable, Field: "port", Reason: fmt.Sprintf("nothing listens at port %d of the sandbox", port), Retry: true, Err: err}
 }

@@ -70,7 +70,7 @@ func TestHostImageHoldsNoSecret(t *testing.T) {
 		}
 		return err
 	}))
-	for name, want := range map[string]string{"etc/ssl/certs/ok.pem": "certificate", "etc/ld.so.cache": "cache", "etc/java-1/a.cfg": "java", "etc/perl/x/y": "perl", "etc/resolv.conf": ""} {
+	for name, want := range map[string]string{"etc/ssl/certs/ok.pem": "certificate", "etc/ld.so.cache": "cache", "etc/java-1/a.cfg": "java", "etc/perl/x/y": "perl", "etc/resolv.conf": "nameserver 198.18.0.1\n"} {
 		if got := read(t, skeleton, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"aether/sandbox"
 )
 
 const (
@@ -29,7 +31,7 @@ func (p *hostPlan) planOwn() {
 	p.planUsers()
 	p.addText("etc/hostname", "sandbox\n")
 	p.addText("etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost\n")
-	p.addText("etc/resolv.conf", "")
+	p.addText("etc/resolv.conf", "nameserver "+sandbox.Gateway+"\n") // where there is no network, it is not reached
 	p.addText("etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n")
 	p.addText("etc/profile", "PATH="+defaultPath+"\nexport PATH\n")
 }

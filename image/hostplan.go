@@ -12,7 +12,7 @@ import (
 )
 
 // skeletonVersion changes when the same inputs make another skeleton.
-const skeletonVersion = 1
+const skeletonVersion = 2
 
 // hostPlan is everything a skeleton is made of, in the order in which it is made.
 type hostPlan struct {

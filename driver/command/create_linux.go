@@ -64,12 +64,17 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	switch memory := spec.Limits.MemoryBytes; {
 	case spec.Isolation > e.system.boundary():
 		return refuse("isolation", fmt.Sprintf("%s gives a %v boundary, not %v", name, e.system.boundary(), spec.Isolation), "")
-	case spec.Network.Mode == sandbox.EgressNetwork:
-		return refuse("network.mode", name+" cannot filter what is reached", "use none or host")
+	case spec.Network.Mode.Filtered() && !e.system.OwnNetwork:
+		return refuse("network.mode", name+" cannot filter what is reached", "use none, or another driver")
+	case spec.Network.Mode == sandbox.HostNetwork && e.system.NoHostNetwork != "":
+		return refuse("network.mode", e.system.NoHostNetwork, "use none, or another driver")
 	case spec.Limits.DiskBacked:
 		return refuse("limits.disk_backed", "what is written is kept in memory", "leave it unset")
 	case memory > 0 && memory < e.system.MinMemory:
 		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that %s and the service inside the sandbox need", memory, e.system.MinMemory, name), "")
+	}
+	if err := e.network.Accepts(spec.Network); err != nil {
+		return err
 	}
 	if err := guestagent.RefusesRates(name, spec.Limits); err != nil {
 		return err
@@ -96,7 +101,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	if b.group, attach, err = e.groups.make(b.limits); err != nil {
 		return nil, err
 	}
-	program := launch.Program{Group: attach, Tree: tree, OwnNetwork: e.system.OwnNetwork && spec.Network.Mode == sandbox.NoNetwork}
+	program := launch.Program{Group: attach, Tree: tree, OwnNetwork: e.system.OwnNetwork && spec.Network.Mode != sandbox.HostNetwork}
 	dialer, err := b.run(ctx, spec, program, e.settings(spec, root), from)
 	if err != nil {
 		return nil, errors.Join(err, remove(b.group))
@@ -117,7 +122,7 @@ func (s System) group(l sandbox.Limits) sandbox.Limits {
 func (b *workload) run(ctx context.Context, spec sandbox.Spec, program launch.Program, settings guestagent.Settings, from *Origin) (*channel.Dialer, error) {
 	e, of := b.engine, b.engine.system.Command
 	join := func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Join(ctx, settings) }
-	if from != nil {
+	if from != nil && from.Command != nil {
 		of = from.Command
 	}
 	if from != nil && !from.Fresh {
@@ -135,7 +140,7 @@ func (b *workload) run(ctx context.Context, spec sandbox.Spec, program launch.Pr
 	if !e.system.Plain {
 		program.Path, program.Args, program.Env = e.tools.shell, e.script(command), e.environment(command)
 	}
-	return b.boot(ctx, program, command.Config, join)
+	return b.boot(ctx, program, command.Config, join, spec.Network)
 }
 
 func (e *engine) tree(spec sandbox.Spec, root image.Root, from *Origin) (*launch.Tree, error) {

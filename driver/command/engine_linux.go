@@ -15,6 +15,7 @@ import (
 	"aether/internal/host/cgroup"
 	"aether/internal/host/launch"
 	"aether/internal/host/storedir"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -35,6 +36,8 @@ type engine struct {
 	bare   overlay.Bare
 	groups *groups
 	fleet  guestagent.Fleet
+
+	network *network.Service
 }
 
 // open gets the engine ready at the first need of it.
@@ -50,7 +53,7 @@ func (d *Driver) open() (*engine, error) {
 }
 
 func (e *engine) start(opts Options) (err error) {
-	e.fleet.Logger = opts.Logger
+	e.fleet.Logger, e.network = opts.Logger, opts.Network
 	if e.system.Needs != nil {
 		if err := e.system.Needs(); err != nil {
 			return err

@@ -29,7 +29,7 @@ func OCILinux(spec sandbox.Spec) *specs.Linux {
 // OCINamespaces are those that every sandbox has of its own.
 func OCINamespaces(spec sandbox.Spec) (list []specs.LinuxNamespace) {
 	kinds := []specs.LinuxNamespaceType{specs.PIDNamespace, specs.MountNamespace, specs.IPCNamespace, specs.UTSNamespace}
-	if spec.Network.Mode == sandbox.NoNetwork {
+	if spec.Network.Mode != sandbox.HostNetwork {
 		kinds = append(kinds, specs.NetworkNamespace)
 	}
 	for _, kind := range kinds {

@@ -2,8 +2,8 @@ package command
 
 import (
 	"context"
-	"fmt"
 
+	"aether/driver/guestagent"
 	"aether/sandbox"
 )
 
@@ -13,8 +13,8 @@ type Origin struct {
 	Digest string
 	// Shown are files of the host that the program reads, as Stage.Shown.
 	Shown []string
-	// Command is what to run in place of System.Command. It brings the guest service
-	// back, which knows its settings, unless Fresh is set.
+	// Command, if set, is what to run in place of System.Command. It brings the guest
+	// service back, which knows its settings, unless Fresh is set.
 	Command func(Stage, sandbox.Spec) (Command, error)
 	// Fresh says that only files go on: the guest service begins anew.
 	Fresh bool
@@ -24,12 +24,10 @@ type Origin struct {
 
 // check refuses an image that is not any more what it was. Errors: Conflict.
 func (o *Origin) check(ref, digest string) error {
-	if o == nil || o.AnyImage || o.Digest == digest {
+	if o == nil || o.AnyImage {
 		return nil
 	}
-	return &sandbox.Error{Class: sandbox.Conflict, Field: "snapshot",
-		Reason: fmt.Sprintf("it was taken over %q with the digest %q, which now is %q", ref, o.Digest, digest),
-		Remedy: "bring the old image back, by naming it with its digest"}
+	return guestagent.SameImage(ref, o.Digest, digest)
 }
 
 // GoOn makes a sandbox that goes on from an origin. Its Spec names the image that

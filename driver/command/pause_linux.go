@@ -7,7 +7,7 @@ import (
 	"aether/sandbox"
 )
 
-// Instance is a sandbox that can be paused.
+// Instance is a sandbox that can be paused, and whose files can be kept.
 type Instance struct {
 	*guestagent.Instance
 	body   *workload
@@ -19,19 +19,22 @@ var _ sandbox.Pauser = (*Instance)(nil)
 
 // Pause implements sandbox.Pauser.
 func (i *Instance) Pause(ctx context.Context) error {
-	return i.setPaused(true, func() error { return i.body.group.Freeze(ctx) })
+	return i.Verb(func() error { return i.setPaused(ctx, true) })
 }
 
 // Resume implements sandbox.Pauser.
-func (i *Instance) Resume(context.Context) error {
-	return i.setPaused(false, func() error { return i.body.group.Thaw() })
+func (i *Instance) Resume(ctx context.Context) error {
+	return i.Verb(func() error { return i.setPaused(ctx, false) })
 }
 
-func (i *Instance) setPaused(paused bool, change func() error) error {
+func (i *Instance) setPaused(ctx context.Context, paused bool) error {
 	return i.SetPaused(paused, func() error {
-		if i.body.group == nil {
+		switch {
+		case i.body.group == nil:
 			return &sandbox.Error{Class: sandbox.Unavailable, Op: i.body.engine.system.Name + ": pause", Err: i.body.engine.groups.unlimited}
+		case paused:
+			return i.body.group.Freeze(ctx)
 		}
-		return change()
+		return i.body.group.Thaw()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -37,9 +38,16 @@ type System struct {
 	// Group, if set, is what the cgroup around the program has to hold, where that
 	// differs from what the sandbox may have.
 	Group func(sandbox.Limits) sandbox.Limits
-	// OwnNetwork has the program of a sandbox without a network started in a network
-	// namespace of its own, whose loopback is up, for programs that would leave it down.
+	// OwnNetwork has the program started in a network namespace of its own, whose loopback
+	// is up, which its sandbox is to have too: the program makes none. Only then can the
+	// sandbox have the egress mode. Not so on the host's network.
 	OwnNetwork bool
+	// NetworkFile is where in Stage.Dir the program's Prepare keeps that namespace (bound
+	// to a file), if the program itself goes on in another; empty if it stays.
+	NetworkFile string
+	// NoHostNetwork says why its sandboxes cannot have the host's network; empty if they
+	// can.
+	NoHostNetwork string
 	// MinMemory is the least limit on memory with which the program and the guest
 	// service can work.
 	MinMemory int64
@@ -100,6 +108,8 @@ type Options struct {
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 }
 
 // Driver makes sandboxes with the program of a System. It does nothing until it
@@ -117,7 +127,10 @@ func New(system System, opts Options) *Driver { return &Driver{system: system, o
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: d.system.Name, Boundary: d.system.boundary(), Verbs: sandbox.Verbs{Pause: true}}
+	filtered := d.system.OwnNetwork && d.opts.Network != nil
+	return sandbox.Info{Name: d.system.Name, Boundary: d.system.boundary(),
+		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Filesystem, Restore: sandbox.Filesystem},
+		Networks: sandbox.Networks{Egress: filtered, Nat: filtered, Host: d.system.NoHostNetwork == ""}}
 }
 
 func (s System) boundary() sandbox.Boundary { return max(s.Boundary, sandbox.ProcessBoundary) }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
 	"aether/driver/guestagent"
 	"aether/guest/channel"
 	"aether/internal/host/cgroup"
+	"aether/internal/host/idrange"
 	"aether/internal/host/inroot"
 	"aether/internal/host/launch"
+	"aether/internal/host/upperdir"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -25,12 +29,15 @@ type workload struct {
 	group   *cgroup.Group // nil where there are none
 	monitor *launch.Process
 	root    *inroot.Root
+	upper   *os.File       // what is written over the image; nil if the system is Opaque
+	owner   upperdir.Owner // that its files have inside
 	pipes   *guestagent.Pipes
+	network *network.Attached // nil for one without, or with the host's
 }
 
 // boot starts the program and meets the guest service in it. A failure leaves
 // nothing.
-func (b *workload) boot(ctx context.Context, program launch.Program, config []byte, join join) (_ *channel.Dialer, err error) {
+func (b *workload) boot(ctx context.Context, program launch.Program, config []byte, join join, n sandbox.Network) (_ *channel.Dialer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
 	if b.pipes, err = guestagent.NewPipes(); err != nil {
@@ -40,6 +47,9 @@ func (b *workload) boot(ctx context.Context, program launch.Program, config []by
 		return nil, errors.Join(err, b.pipes.Close())
 	}
 	dialer, err := b.meet(ctx, join)
+	if err == nil {
+		err = b.connect(ctx, n, dialer)
+	}
 	if err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
@@ -68,11 +78,27 @@ func (b *workload) meet(ctx context.Context, join join) (_ *channel.Dialer, err 
 	if err := b.engine.groups.limit(b.group, b.limits); err != nil {
 		return nil, err
 	}
-	// The stage is there before the program is, and stays as it is.
-	if b.root, err = inroot.Open(fmt.Sprintf("/proc/%d/root%s", b.monitor.Pid(), b.engine.host.Root())); err != nil {
+	if err := b.openStage(); err != nil {
 		return nil, err
 	}
 	return join(ctx, b.pipes)
+}
+
+// openStage opens what is looked at later. The stage is there before the program is, and
+// stays as it is.
+func (b *workload) openStage() (err error) {
+	on := func(place string) string { return fmt.Sprintf("/proc/%d/root%s", b.monitor.Pid(), place) }
+	if b.root, err = inroot.Open(on(b.engine.host.Root())); err != nil || b.engine.system.Opaque {
+		return err
+	}
+	if b.upper, err = os.Open(on(b.engine.host.Upper())); err != nil {
+		return err
+	}
+	b.owner = func(uint32, uint32) (int, int, error) { return UserID, UserID, nil }
+	if !b.engine.host.Single {
+		b.owner, err = idrange.Inside(b.monitor.Pid())
+	}
+	return err
 }
 
 // discard ends what boot began.
@@ -83,9 +109,12 @@ func (b *workload) discard() error {
 }
 
 func (b *workload) closeFiles() error {
-	err := b.pipes.Close()
+	err := errors.Join(b.pipes.Close(), b.network.Leave())
 	if b.root != nil {
 		err = errors.Join(err, b.root.Close())
+	}
+	if b.upper != nil {
+		err = errors.Join(err, b.upper.Close())
 	}
 	return err
 }

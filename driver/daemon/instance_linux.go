@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"aether/driver/guestagent"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -12,29 +13,57 @@ type Workload interface {
 	guestagent.Workload
 	Pause(context.Context) error
 	Resume(context.Context) error
+	// Attached is its place on the network, nil for one without.
+	Attached() *network.Attached
+	// Written opens what the sandbox has written over its image; nil where this program
+	// does not see that.
+	Written() (*Written, error)
 }
 
-// Instance is a sandbox that can be paused.
+// Instance is a sandbox that can be paused, and whose files can be kept.
 type Instance struct {
 	*guestagent.Instance
-	body Workload
+	body   Workload
+	driver string
+	files  guestagent.FilesManifest
 }
 
-var _ sandbox.Pauser = (*Instance)(nil)
+var (
+	_ sandbox.Pauser        = (*Instance)(nil)
+	_ sandbox.NetworkSetter = (*Instance)(nil)
+)
 
-// Add makes an Instance of a sandbox that runs, and begins to watch over it.
-func (h *Home) Add(driver string, spec sandbox.Spec, body Workload, dialer guestagent.Dialer) *Instance {
-	i := &Instance{guestagent.New(driver, spec.ID, spec, body, dialer), body}
+// Add makes an Instance of a sandbox that runs, of an image with this digest, and begins
+// to watch over it.
+func (h *Home) Add(driver string, spec sandbox.Spec, digest string, body Workload, dialer guestagent.Dialer) *Instance {
+	i := &Instance{guestagent.New(driver, spec.ID, spec, body, dialer), body, driver, guestagent.FilesOf(driver, spec, digest)}
 	h.Fleet.Add(i.Instance)
 	return i
 }
 
 // Pause implements sandbox.Pauser.
 func (i *Instance) Pause(ctx context.Context) error {
-	return i.SetPaused(true, func() error { return i.body.Pause(ctx) })
+	return i.Verb(func() error { return i.setPaused(ctx, true) })
 }
 
 // Resume implements sandbox.Pauser.
 func (i *Instance) Resume(ctx context.Context) error {
-	return i.SetPaused(false, func() error { return i.body.Resume(ctx) })
+	return i.Verb(func() error { return i.setPaused(ctx, false) })
+}
+
+func (i *Instance) setPaused(ctx context.Context, paused bool) error {
+	return i.SetPaused(paused, func() error {
+		if paused {
+			return i.body.Pause(ctx)
+		}
+		return i.body.Resume(ctx)
+	})
+}
+
+// SetNetwork implements sandbox.NetworkSetter.
+func (i *Instance) SetNetwork(ctx context.Context, n sandbox.Network) error {
+	if err := i.Alive(); err != nil {
+		return err
+	}
+	return i.body.Attached().SetNetwork(ctx, n)
 }

@@ -21,6 +21,8 @@ type Making struct {
 	Create func(context.Context, sandbox.Spec, image.Root) (*Instance, error)
 	// Explain gives a failure of the daemon's a class.
 	Explain func(error) error
+	// over, if set, refuses an image that is not any more what it was.
+	over func(digest string) error
 }
 
 // Make makes a sandbox within BootTime.
@@ -47,6 +49,11 @@ func (h *Home) make(ctx context.Context, spec sandbox.Spec, m Making) (*Instance
 	root, err := h.Images.Resolve(ctx, spec.Image, nil)
 	if err != nil {
 		return nil, err
+	}
+	if m.over != nil {
+		if err := m.over(root.Digest); err != nil {
+			return nil, err
+		}
 	}
 	if err := m.Ping(ctx); err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package guestagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"aether/driver/lifetime"
@@ -35,4 +37,12 @@ func MakeAll(ctx context.Context, specs []sandbox.Spec, one func(sandbox.Spec) (
 		}
 	}
 	return nil, err
+}
+
+// Discard removes what sandboxes were made from. They live, whether or not it could be
+// removed: that is told to log, of which nil means slog.Default().
+func Discard(log *slog.Logger, what string, remove func() error) {
+	if err := remove(); err != nil {
+		cmp.Or(log, slog.Default()).Error(what, "err", err)
+	}
 }

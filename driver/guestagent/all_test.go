@@ -1,8 +1,11 @@
 package guestagent
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"aether/sandbox"
@@ -46,5 +49,20 @@ func TestMakeAllOrNone(t *testing.T) {
 				t.Errorf("%s failed, and %s was destroyed %d times", bad, id, c.destroyed)
 			}
 		}
+	}
+}
+
+// TestDiscard: that something could not be removed is told, and is no failure of those
+// who were made from it.
+func TestDiscard(t *testing.T) {
+	var told bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&told, nil))
+	Discard(log, "it could not be removed", func() error { return nil })
+	if told.Len() > 0 {
+		t.Errorf("of nothing was told %q", told.String())
+	}
+	Discard(log, "it could not be removed", func() error { return errors.New("no disk") })
+	if !strings.Contains(told.String(), "it could not be removed") || !strings.Contains(told.String(), "no disk") {
+		t.Errorf("%q", told.String())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 
 	"aether/driver/lifetime"
 	"aether/sandbox"
@@ -36,6 +37,8 @@ type Instance struct {
 	lifetime.Lifetime
 	workload Workload
 	dialer   Dialer
+
+	verbs sync.Mutex
 }
 
 var _ sandbox.Instance = (*Instance)(nil)
@@ -78,4 +81,29 @@ func (i *Instance) Stats(ctx context.Context) (sandbox.Stats, error) {
 		return sandbox.Stats{}, i.Alive() // it ended meanwhile
 	}
 	return stats, err
+}
+
+// Verb does one of pause, resume and snapshot, one at a time. The sandbox can be ended
+// meanwhile.
+func (i *Instance) Verb(do func() error) error {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	return do()
+}
+
+// While does something, as a part of a Verb, while the sandbox is paused, or while it runs.
+// Afterwards it is as it was before, whatever became of the caller.
+func (i *Instance) While(ctx context.Context, paused bool, set func(context.Context, bool) error, do func() error) (err error) {
+	if i.Paused() == paused {
+		return do()
+	}
+	if err := set(ctx, paused); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
+		defer cancel()
+		err = errors.Join(err, set(ctx, !paused))
+	}()
+	return do()
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"aether/driver/guestagent"
 	"aether/driver/lifetime"
 	"aether/guest/pid1"
 	"aether/internal/host/storedir"
@@ -83,14 +84,8 @@ func (e *engine) beginWith(ctx context.Context, dir string, spec sandbox.Spec, f
 		return nil, err
 	}
 	defer files.Close()
-	i, err := e.beginOver(ctx, filepath.Join(dir, diskFile), spec, from.Origin, files)
-	if err != nil {
-		return nil, errors.Join(err, forget())
-	}
-	if err := forget(); err != nil {
-		return nil, errors.Join(err, i.Destroy(ctx))
-	}
-	return i, nil
+	defer guestagent.Discard(e.opts.Logger, e.system.Name+": the files of a checkpoint could not be removed", forget)
+	return e.beginOver(ctx, filepath.Join(dir, diskFile), spec, from.Origin, files)
 }
 
 func (e *engine) beginOver(ctx context.Context, disk string, spec sandbox.Spec, from origin, files *os.File) (*instance, error) {

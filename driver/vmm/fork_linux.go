@@ -2,7 +2,6 @@ package vmm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"aether/driver/guestagent"
@@ -42,7 +41,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
+	defer guestagent.Discard(i.engine.opts.Logger, i.engine.system.Name+": what a fork was made from could not be removed", remove)
 	if err := i.saveTo(ctx, dir, sandbox.Checkpoint); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"aether/guest"
 )
 
-// Routes of a machine's init.
+// Routes of a machine's init, of which a container's has that of files.
 const (
 	clockPath     = "/aether/clock"
 	entropyPath   = "/aether/entropy"
@@ -50,15 +50,16 @@ func PowerOff(ctx context.Context, dial Dial) error {
 	return guest.Post(ctx, dial, powerOffPath, nil)
 }
 
-// Files writes what a machine has written to its file systems in memory, as an archive
-// for PutFiles. Its commands stand still meanwhile. What it sends is the guest's word and
-// no longer than a bound. Errors: Exhausted for more.
+// Files writes what a machine has written to its file systems in memory, or all that is
+// in the root of a container, as an archive for PutFiles. Its commands stand still
+// meanwhile. What it sends is the guest's word and no longer than a bound. Errors:
+// Exhausted for more.
 func Files(ctx context.Context, dial Dial, to io.Writer, most int64) error {
 	return guest.Fetch(ctx, dial, filesPath, to, most)
 }
 
-// PutFiles gives a machine of the same disk, in which nothing runs yet, what Files has
-// written.
+// PutFiles gives a machine of the same disk or a container of the same image, in which
+// nothing runs yet, what Files has written.
 func PutFiles(ctx context.Context, dial Dial, from io.Reader) error {
 	return guest.Post(ctx, dial, filesPath, io.NopCloser(from))
 }

@@ -9,20 +9,21 @@ import (
 	"aether/internal/host/guestinit"
 )
 
-// handler serves the guest service, and in a machine what only its init can do.
+// handler serves the guest service, its files as a whole, and in a machine what only its
+// init can do.
 func (c Config) handler(service *guest.Service, m *made) http.Handler {
-	if c.Machine == nil {
-		return service.Handler()
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/", service.Handler())
-	mux.HandleFunc("POST "+clockPath, control(maxControl, setClock))
-	mux.HandleFunc("POST "+entropyPath, control(maxControl, guestinit.AddEntropy))
-	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
-	if m.upper != nil {
+	if m.upper != nil || m.container {
 		mux.HandleFunc("GET "+filesPath, m.sendFiles)
 		mux.HandleFunc("POST "+filesPath, m.takeFiles)
 	}
+	if c.Machine == nil {
+		return mux
+	}
+	mux.HandleFunc("POST "+clockPath, control(maxControl, setClock))
+	mux.HandleFunc("POST "+entropyPath, control(maxControl, guestinit.AddEntropy))
+	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
 	return mux
 }
 

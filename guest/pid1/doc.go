@@ -40,10 +40,11 @@
 //
 // # Routes of its own
 //
-// Beside the guest service, and only for machines, POST /aether/clock sets the
-// time (RFC 3339 in the body), POST /aether/entropy mixes up to 512 secret bytes
-// into the kernel's random numbers and POST /aether/poweroff ends the machine. GET
-// /aether/files sends what was written over the disk, to /tmp and to /run, while no
-// command runs, as an archive that POST /aether/files puts into another machine of the
-// same disk. SetClock, AddEntropy, PowerOff, Files, PutFiles and Configure call them.
+// Beside the guest service, GET /aether/files sends what was written over the disk of a
+// machine, to /tmp and to /run, or all that is in the root of a container, while no
+// command runs, as an archive that POST /aether/files puts into another one of the same
+// disk or image, around what is mounted in a container. Only for machines, POST
+// /aether/clock sets the time (RFC 3339 in the body), POST /aether/entropy mixes up to 512
+// secret bytes into the kernel's random numbers and POST /aether/poweroff ends the
+// machine. SetClock, AddEntropy, PowerOff, Files, PutFiles and Configure call them.
 package pid1

@@ -10,6 +10,7 @@ import (
 	"aether/guest"
 	"aether/internal/host/guestinit"
 	"aether/internal/host/upperdir"
+	"aether/sandbox"
 )
 
 // inMemory are the file systems beside the root that a machine has in memory and whose
@@ -20,11 +21,21 @@ var inMemory = []string{"tmp", "run"}
 type made struct {
 	group string   // the directory of the commands' cgroup
 	upper *os.File // what is written over the disk; nil without one
+	// container: somebody else has made all of it.
+	container bool
+}
+
+// freeze has no command run.
+func (m *made) freeze(ctx context.Context) (thaw func() error, err error) {
+	if m.container {
+		return guestinit.StopOthers(ctx)
+	}
+	return guestinit.Freeze(ctx, m.group)
 }
 
 // sendFiles sends all that was written, while no command runs.
 func (m *made) sendFiles(w http.ResponseWriter, r *http.Request) {
-	thaw, err := guestinit.Freeze(r.Context(), m.group)
+	thaw, err := m.freeze(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
@@ -42,6 +53,9 @@ func (m *made) sendFiles(w http.ResponseWriter, r *http.Request) {
 }
 
 func (m *made) pack(ctx context.Context, to io.Writer) error {
+	if m.container {
+		return packRoot(ctx, to)
+	}
 	trees := []upperdir.Tree{{Dir: m.upper}}
 	for _, name := range inMemory {
 		dir, err := os.Open("/" + name)
@@ -54,15 +68,35 @@ func (m *made) pack(ctx context.Context, to io.Writer) error {
 	return upperdir.Pack(ctx, to, trees...)
 }
 
-// takeFiles is for a machine in which nothing has run yet.
+// packRoot sends everything: from inside of a container nobody knows what of it was
+// written, and what its image has.
+func packRoot(ctx context.Context, to io.Writer) error {
+	root, err := os.Open("/")
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return upperdir.Pack(ctx, to, upperdir.Tree{Dir: root, Whole: true})
+}
+
+// takeFiles is for a machine or a container in which nothing has run yet. What is mounted
+// in a container is the host's.
 func (m *made) takeFiles(w http.ResponseWriter, r *http.Request) {
+	unpack := upperdir.Unpack
+	if m.container {
+		unpack = upperdir.UnpackWithin
+	}
 	root, err := os.Open("/")
 	if err == nil {
 		defer root.Close()
-		err = upperdir.Unpack(r.Context(), r.Body, root)
+		err = unpack(r.Context(), r.Body, root)
 	}
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		status := http.StatusUnprocessableEntity
+		if sandbox.ClassOf(err) == sandbox.Exhausted {
+			status = http.StatusInsufficientStorage
+		}
+		http.Error(w, err.Error(), status)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -127,7 +127,7 @@ func Run(c Config) error {
 			return err
 		}
 	}
-	return c.run(&made{})
+	return c.run(&made{container: true})
 }
 
 func (c Config) run(m *made) error {

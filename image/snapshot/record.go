@@ -33,6 +33,8 @@ type Record struct {
 	Digest string `json:"digest,omitempty"`
 	// Command holds the defaults of the sandbox's commands.
 	Command sandbox.CommandDefaults `json:"command,omitzero"`
+	// Authority is the key of the authority that the sandbox believes its gateway by.
+	Authority []byte `json:"authority,omitempty"`
 	// Manifest is the digest of the list of entries, of which there are so many.
 	Manifest string    `json:"manifest"`
 	Entries  int       `json:"entries"`

@@ -1,6 +1,7 @@
 package commandtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"aether/driver/drivertest"
 	"aether/driver/guestagent/guestagenttest"
 	"aether/image"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -34,7 +36,7 @@ func Main(m *testing.M, make Maker, prepare func(dir string) error) int {
 		err = os.Chmod(dir, 0o711)
 	}
 	if err == nil {
-		err = guestagenttest.Build(dir)
+		err = errors.Join(guestagenttest.Build(dir), networktest.Build(dir))
 	}
 	if err == nil && os.Getenv(storeVariable) == "" {
 		err = os.Setenv(storeVariable, filepath.Join(dir, "images"))

@@ -1,6 +1,7 @@
 package daemontest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"aether/driver/drivertest"
 	"aether/driver/guestagent/guestagenttest"
 	"aether/image"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -65,5 +67,5 @@ func prepare(dir string) error {
 	if err := os.Setenv(storeVariable, filepath.Join(dir, "images")); err != nil {
 		return err
 	}
-	return guestagenttest.Build(dir)
+	return errors.Join(guestagenttest.Build(dir), networktest.Build(dir))
 }

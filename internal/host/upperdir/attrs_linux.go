@@ -15,6 +15,10 @@ const (
 	// trustedOpaqueName is the same on a mount without the option userxattr, as that of a
 	// machine is.
 	trustedOpaqueName = "trusted.overlay.opaque"
+	// redirectName is of a directory that was renamed and not copied, metacopyName of a
+	// file whose content is still in a layer below. Mounts with userxattr have neither.
+	redirectName = "trusted.overlay.redirect"
+	metacopyName = "trusted.overlay.metacopy"
 )
 
 // maxAttrs is what the kernel allows for the names of a file's attributes, and

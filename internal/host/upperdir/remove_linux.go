@@ -7,7 +7,7 @@ import (
 )
 
 // remove takes away what the image has by a name, with everything in it. Nothing
-// mounted there is touched.
+// mounted there is touched: the rest goes, and the answer is EBUSY.
 func remove(ctx context.Context, dir int, name string, depth int) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err == unix.ENOENT {
@@ -29,11 +29,15 @@ func remove(ctx context.Context, dir int, name string, depth int) error {
 // being removed may be listed incompletely.
 func empty(ctx context.Context, dir int, name string, depth int) error {
 	fd, err := openWithin(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err == unix.EXDEV {
+		return unix.EBUSY
+	}
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	for {
+		var stays error
 		l := level{entry: Entry{Path: name, fd: fd}}
 		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
 			return err
@@ -47,14 +51,18 @@ func empty(ctx context.Context, dir int, name string, depth int) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := remove(ctx, fd, child, depth+1); err != nil {
+				switch err := remove(ctx, fd, child, depth+1); err {
+				case nil:
+					removed++
+				case unix.EBUSY:
+					stays = err
+				default:
 					return err
 				}
-				removed++
 			}
 		}
 		if removed == 0 {
-			return nil
+			return stays
 		}
 	}
 }

@@ -24,7 +24,21 @@ import (
 // link. After an error the sandbox is good for nothing. Errors: Invalid for an archive
 // that is none of Pack's, Exhausted if there is not enough room.
 func Unpack(ctx context.Context, from io.Reader, root *os.File) error {
-	u := &unpacker{ctx: ctx, root: int(root.Fd()), from: tar.NewReader(bufio.NewReaderSize(from, chunk/4)), parent: -1, dirs: map[string]int{}}
+	return newUnpacker(ctx, from, root, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS).run()
+}
+
+// UnpackWithin is Unpack for a root in which something else is mounted. That is left as it
+// is, whatever the archive has by such a name.
+func UnpackWithin(ctx context.Context, from io.Reader, root *os.File) error {
+	return newUnpacker(ctx, from, root, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV).run()
+}
+
+func newUnpacker(ctx context.Context, from io.Reader, root *os.File, resolve uint64) *unpacker {
+	return &unpacker{ctx: ctx, root: int(root.Fd()), resolve: resolve, from: tar.NewReader(bufio.NewReaderSize(from, chunk/4)),
+		parent: -1, dirs: map[string]int{}}
+}
+
+func (u *unpacker) run() error {
 	defer u.forgetParent()
 	for {
 		h, err := u.from.Next()
@@ -34,10 +48,10 @@ func Unpack(ctx context.Context, from io.Reader, root *os.File) error {
 		if err != nil {
 			return broken("the archive", err)
 		}
-		if err := ctx.Err(); err != nil {
+		if err := u.ctx.Err(); err != nil {
 			return err
 		}
-		if err := u.entry(h); err != nil {
+		if err := u.around(u.entry(h)); err != nil {
 			return fault("unpack", h.Name, err)
 		}
 	}
@@ -47,10 +61,20 @@ func broken(name string, err error) error {
 	return &sandbox.Error{Class: sandbox.Invalid, Op: "upper: unpack", Reason: fmt.Sprintf("%.200q is damaged", name), Err: err}
 }
 
+// around forgives what cannot be because of something that is mounted there, where that
+// is to be left as it is.
+func (u *unpacker) around(err error) error {
+	if u.resolve&unix.RESOLVE_NO_XDEV != 0 && (err == unix.EXDEV || err == unix.EBUSY) {
+		return nil
+	}
+	return err
+}
+
 type unpacker struct {
-	ctx  context.Context
-	root int
-	from *tar.Reader
+	ctx     context.Context
+	root    int
+	resolve uint64 // how names are looked up
+	from    *tar.Reader
 
 	// parent is the last one, since archives list directory by directory.
 	parent     int
@@ -74,6 +98,9 @@ func (u *unpacker) entry(h *tar.Header) error {
 	h.Name = strings.TrimSuffix(h.Name, "/")
 	if h.Name == "." {
 		u.remember(h)
+		if h.PAXRecords[wholeRecord] != "" {
+			return empty(u.ctx, u.root, ".", 0)
+		}
 		return nil
 	}
 	if path.Clean("/"+h.Name) != "/"+h.Name || h.Name == "" {
@@ -102,7 +129,7 @@ func (u *unpacker) open(name string) (int, error) {
 }
 
 func (u *unpacker) openAt(name string, flags uint64) (int, error) {
-	how := unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
+	how := unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: u.resolve}
 	for {
 		fd, err := unix.Openat2(u.root, name, &how)
 		if err != unix.EINTR && err != unix.EAGAIN {
@@ -149,10 +176,10 @@ func (u *unpacker) directory(parent int, name string, h *tar.Header) error {
 		u.remember(h)
 		return nil
 	}
+	u.remember(h)
 	if err := remove(u.ctx, parent, name, 0); err != nil {
 		return err
 	}
-	u.remember(h)
 	return unix.Mkdirat(parent, name, 0o700)
 }
 
@@ -245,8 +272,8 @@ func (u *unpacker) setDirs() error {
 	for i := len(u.made) - 1; i >= 0; i-- {
 		h := u.made[i]
 		fd, err := u.openAt(h.Name, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err == unix.ENOENT {
-			continue // a later entry took its place
+		if err == unix.ENOENT || err != nil && u.around(err) == nil {
+			continue // a later entry took its place, or something is mounted there
 		}
 		if err == nil {
 			err = setOpen(fd, h)
