@@ -71,6 +71,20 @@ func (p *Process) root() *Process {
 // Alone says whether the process had one thread and no children.
 func (p *Process) Alone() bool { return len(p.Children) == 0 && p.State.Single() }
 
+// ClosedConnections is how many connections beyond the cell the processes had, which are
+// closed where they are restored.
+func (c *Checkpoint) ClosedConnections() int {
+	counted := map[uint64]bool{}
+	for _, p := range c.Processes {
+		for _, d := range p.Descriptors {
+			if d.Socket != nil && d.Socket.Reset && len(d.Socket.Remote) > 0 {
+				counted[d.Inode] = true
+			}
+		}
+	}
+	return len(counted)
+}
+
 // Close gives back the files that the checkpoint holds.
 func (c *Checkpoint) Close() error {
 	if c == nil {

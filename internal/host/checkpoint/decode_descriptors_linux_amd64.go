@@ -127,6 +127,10 @@ func (s *SocketState) check() error {
 			kind = false
 		}
 	}
+	stream := s.Protocol == unix.IPPROTO_TCP && s.Type == unix.SOCK_STREAM && s.Family != unix.AF_UNIX
+	if s.Reset && (!stream || s.Listens || s.Orphan || s.Peer != 0 || total > 0) {
+		return damaged("a socket whose connection is over")
+	}
 	if !family || !kind || len(s.Local) > maxAddress || len(s.Remote) > maxAddress || s.Shut < 0 || s.Shut > 3 ||
 		total > maxQueue || len(s.Options) > maxOptions {
 		return damaged("a socket of the family %d", s.Family)

@@ -152,6 +152,7 @@ var forgeries = map[string]func(*Process){
 	"shared memory at 0":           func(p *Process) { p.Mappings[0].Start = 0 },
 	"shared memory without end":    func(p *Process) { p.Mappings[0].Size = ^uint64(0) &^ 0xfff },
 	"another protocol":             func(p *Process) { p.Descriptors[2].Socket.Protocol = unix.IPPROTO_SCTP },
+	"reset of no connection":       func(p *Process) { p.Descriptors[2].Socket.Reset = true },
 	"netlink":                      func(p *Process) { p.Descriptors[2].Socket.Family = unix.AF_NETLINK },
 	"alarm clock":                  func(p *Process) { p.Descriptors[0].Kind, p.Descriptors[0].Clock = Timer, unix.CLOCK_REALTIME_ALARM },
 	"large pipe":                   func(p *Process) { p.Descriptors[0].Capacity = 1 << 40 },

@@ -10,6 +10,10 @@ type SocketState struct {
 	Orphan bool
 	// Listens says that it waits for connections.
 	Listens bool
+	// Reset says that it has a connection that nobody else can have, or had one that is
+	// over: it is made as one whose peer has reset it. Remote is empty if it was over, or
+	// was not made yet.
+	Reset bool `json:",omitempty"`
 
 	Local, Remote []byte `json:",omitempty"` // addresses, empty if there is none
 	Backlog       int

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -84,6 +83,7 @@ func (p *Tracee) readSocket(k *SharedObjects, d *Descriptor) error {
 	}
 	defer unix.Close(fd)
 	s := &SocketState{Inode: d.Inode}
+	k.sockets[s.Inode] = true
 	for name, to := range map[int]*int{unix.SO_DOMAIN: &s.Family, unix.SO_TYPE: &s.Type, unix.SO_PROTOCOL: &s.Protocol} {
 		if *to, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, name); err != nil {
 			return os.NewSyscallError("getsockopt", err)
@@ -97,7 +97,7 @@ func (p *Tracee) readSocket(k *SharedObjects, d *Descriptor) error {
 	case unix.AF_UNIX:
 		err = p.readUnix(k, s, fd, d.Number)
 	case unix.AF_INET, unix.AF_INET6:
-		err = p.readInet(s, fd, d.Number)
+		err = p.readInet(k, s, fd, d.Number)
 	default:
 		err = p.refuseSocket(d.Number, false, "of another family than unix and inet")
 	}
@@ -179,61 +179,6 @@ func getOption(fd, level, name int, value []byte) (int, error) {
 		return 0, errno
 	}
 	return int(size), nil
-}
-
-// readInet keeps a socket of the internet. Connections are those of two ends, one
-// of which would not be forked.
-func (p *Tracee) readInet(s *SocketState, fd, number int) error {
-	switch s.Type {
-	case unix.SOCK_STREAM:
-		return p.readTCP(s, fd, number)
-	case unix.SOCK_DGRAM:
-		if n, err := unix.IoctlGetInt(fd, unix.SIOCINQ); err != nil || n > 0 {
-			return p.refuseSocket(number, true, "with datagrams that were not received yet")
-		}
-		return p.checkMulticast(number)
-	}
-	return p.refuseSocket(number, false, "that sees raw packets")
-}
-
-func (p *Tracee) readTCP(s *SocketState, fd, number int) error {
-	if s.Protocol != unix.IPPROTO_TCP {
-		return p.refuseSocket(number, false, "of another protocol than TCP")
-	}
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return os.NewSyscallError("getsockopt", err)
-	}
-	switch info.State {
-	case unix.BPF_TCP_CLOSE:
-	case unix.BPF_TCP_LISTEN:
-		s.Listens = true
-		if info.Unacked > 0 {
-			return p.refuseSocket(number, true, "that listens, with %d connections to accept", info.Unacked)
-		}
-		s.Backlog = int(info.Sacked)
-	default:
-		return p.refuseSocket(number, false, "of an established TCP connection")
-	}
-	s.Remote = nil
-	return nil
-}
-
-// checkMulticast refuses memberships in groups, which do not say whose they are.
-func (p *Tracee) checkMulticast(number int) error {
-	for name, joined := range map[string]func(string) bool{"igmp": joinedGroups, "igmp6": joinedGroups6} {
-		text, err := readProc(fmt.Sprintf("/proc/%d/net/%s", p.PID, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // the kernel does without
-		}
-		if err != nil {
-			return err
-		}
-		if joined(string(text)) {
-			return p.refuseSocket(number, false, "of UDP while some socket is a member of a multicast group")
-		}
-	}
-	return nil
 }
 
 // readUnix keeps a unix socket, with what it has not read yet.

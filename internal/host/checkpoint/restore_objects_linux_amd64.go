@@ -31,6 +31,7 @@ type objects struct {
 	pathAt    []int
 	socketAt  map[uint64]int // by inode
 	copies    []transfer
+	resets    []spawn.Step // that wait until connections have been reset
 }
 
 // madeObjects are those that were made.
@@ -96,7 +97,7 @@ func (o *objects) addDescriptor(p *Process, d Descriptor, hostNetwork bool) erro
 	case d.Content != nil:
 		return o.addContent(p, d.Content)
 	case d.Socket != nil:
-		if hostNetwork && d.Socket.Bound() {
+		if hostNetwork && (d.Socket.Bound() || d.Socket.Reset) {
 			return p.refuse("has descriptor %d open on a socket with an address of the host's network", d.Number)
 		}
 		o.sockets = append(o.sockets, d.Socket)
@@ -204,7 +205,7 @@ func (r *FileRestorer) runHelper(o *objects) error {
 		unable = o.write(s)
 		return o.count
 	}
-	helper.Check = func() error { return errors.Join(unable, checkCopied(o.copies)) }
+	helper.Check = func() error { return errors.Join(unable, checkCopied(o.copies), o.checkReset()) }
 	files, err := r.cell.RunHelper(helper)
 	if err != nil {
 		return o.unable(err)

@@ -10,10 +10,11 @@ import (
 // writeSockets appends the making of all sockets: first those that others connect to.
 func (o *objects) writeSockets() error {
 	for _, s := range o.sockets {
-		if s.Peer == 0 && !s.Orphan {
+		if s.Peer == 0 && !s.Orphan && !s.Reset {
 			o.standalone(s)
 		}
 	}
+	o.resetAll()
 	for _, s := range o.sockets {
 		if _, done := o.socketAt[s.Inode]; done {
 			continue
@@ -41,7 +42,7 @@ func (o *objects) standalone(s *SocketState) {
 		if path := s.Path(); path != "" {
 			o.script.Call(unix.SYS_UNLINKAT, here, o.script.String(path), 0).MayFail()
 		}
-		address, size := o.address(s.Local)
+		address, size := o.address(s.anywhere())
 		o.script.Call(unix.SYS_BIND, o.of(s), address, size)
 		if path := s.Path(); path != "" && s.Mode != 0 {
 			o.script.Call(unix.SYS_FCHMODAT, here, o.script.String(path), uintptr(s.Mode))
@@ -52,7 +53,10 @@ func (o *objects) standalone(s *SocketState) {
 		o.script.Call(unix.SYS_LISTEN, o.of(s), uintptr(s.Backlog))
 	case s.Family != unix.AF_UNIX && len(s.Remote) > 0:
 		address, size := o.address(s.Remote)
-		o.script.Call(unix.SYS_CONNECT, o.of(s), address, size)
+		connect := o.script.Call(unix.SYS_CONNECT, o.of(s), address, size)
+		if s.deviceAddress() != nil {
+			connect.MayFail() // a cell that has no network any more has no way to it
+		}
 	}
 }
 

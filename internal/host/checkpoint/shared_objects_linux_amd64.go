@@ -20,6 +20,10 @@ type SharedObjects struct {
 	bytes    int64
 	unix     map[uint64]unixSocket // nil before it was asked for
 	polls    map[int]*pollSet      // by object
+	sockets  map[uint64]bool       // the inodes of all
+	tcp      map[tcpEnds]uint64    // nil before it was asked for
+	// undecided are connections that are refused or closed when all sockets are known.
+	undecided []loopbackConnection
 }
 
 // pollSet is an epoll set, while it is found out by whom its files are watched.
@@ -34,7 +38,7 @@ type watchID struct{ number, before int }
 
 // NewSharedObjects begins the keeping for processes that are stopped at the same time.
 func NewSharedObjects() *SharedObjects {
-	return &SharedObjects{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}}
+	return &SharedObjects{open: map[string][]openFile{}, contents: map[fileID]*Content{}, polls: map[int]*pollSet{}, sockets: map[uint64]bool{}}
 }
 
 // Close gives the copies back.
@@ -143,5 +147,5 @@ func (k *SharedObjects) Check() error {
 			return set.refusal
 		}
 	}
-	return nil
+	return k.decide()
 }

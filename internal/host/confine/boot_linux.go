@@ -118,8 +118,8 @@ func (c *Cell) renameByChild(pidfd int, name string) error {
 	s.Call(unix.SYS_SETNS, uintptr(pidfd), unix.CLONE_NEWUSER|unix.CLONE_NEWUTS)
 	s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
 	s.Exit()
-	c.host.one.RLock() // joining ends that this program is dumpable
-	defer c.host.one.RUnlock()
+	spawn.Visibility.RLock() // joining ends that this program is dumpable
+	defer spawn.Visibility.RUnlock()
 	started, err := s.Start(0, -1)
 	if err != nil {
 		return errors.Join(err, s.Free())

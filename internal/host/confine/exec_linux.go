@@ -86,8 +86,8 @@ func (c *Cell) exec(s script, t target, command Command) (*spawn.Process, int, e
 		return nil, 0, errors.Join(err, s.Free())
 	}
 	if c.host.Identity.Single {
-		c.host.one.RLock()
-		defer c.host.one.RUnlock()
+		spawn.Visibility.RLock()
+		defer spawn.Visibility.RUnlock()
 	}
 	started, err := s.Start(0, -1)
 	if err != nil {

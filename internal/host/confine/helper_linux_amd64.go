@@ -44,8 +44,8 @@ func (c *Cell) RunHelper(m Helper) (files []*os.File, err error) {
 	}
 	s := script{raw, &plan{without: c.host.without}}
 	if c.host.Identity.Single {
-		c.host.one.Lock()
-		defer c.host.one.Unlock()
+		spawn.Visibility.Lock()
+		defer spawn.Visibility.Unlock()
 	}
 	s.TellParted()
 	taken := s.Word()

@@ -37,10 +37,6 @@ type Host struct {
 
 	threads []*spawner
 	next    atomic.Uint32
-	// one keeps apart, for an ordinary user, what needs this program dumpable (a
-	// new user namespace's maps, locked for writing) and what needs it not to be
-	// (entering a cell, for reading).
-	one sync.RWMutex
 
 	// inUse is held by those who use the files, for Close to wait for them: a
 	// command may be on its way into a cell that ends.

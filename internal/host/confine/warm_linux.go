@@ -111,8 +111,8 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 		flags |= unix.CLONE_NEWNET
 	}
 	if c.host.Identity.Single {
-		c.host.one.Lock()
-		defer c.host.one.Unlock()
+		spawn.Visibility.Lock()
+		defer spawn.Visibility.Unlock()
 	}
 	started, devices, err := c.clone(s, flags, group.Into)
 	if err != nil {

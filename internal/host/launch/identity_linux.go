@@ -87,38 +87,25 @@ func (p *Process) Wait() (spawn.Status, error) {
 	return status, err
 }
 
-// writeMaps gives a child in a new user namespace its ids.
+// writeMaps gives a child in a new user namespace its ids. The kernel lets an ordinary
+// user's program write to the files of its own children if the program does not hide.
 func (h *Host) writeMaps(pid int, id identity) error {
-	line := func(int) string { return fmt.Sprintf("0 %d %d\n", id.numbers.First(), idrange.Count) }
-	if h.Single {
-		line = func(own int) string { return fmt.Sprintf("0 %d 1\n", own) }
-		restore, err := becomeDumpable()
-		if err != nil {
-			return err
-		}
-		defer restore()
-	}
 	dir := "/proc/" + strconv.Itoa(pid)
 	if h.Single {
-		if err := os.WriteFile(dir+"/setgroups", []byte("deny"), 0); err != nil {
-			return err
-		}
+		return spawn.Visible(func() error {
+			if err := os.WriteFile(dir+"/setgroups", []byte("deny"), 0); err != nil {
+				return err
+			}
+			return writeMaps(dir, fmt.Sprintf("0 %d 1\n", os.Geteuid()), fmt.Sprintf("0 %d 1\n", os.Getegid()))
+		})
 	}
-	if err := os.WriteFile(dir+"/uid_map", []byte(line(os.Geteuid())), 0); err != nil {
-		return err
-	}
-	return os.WriteFile(dir+"/gid_map", []byte(line(os.Getegid())), 0)
+	line := fmt.Sprintf("0 %d %d\n", id.numbers.First(), idrange.Count)
+	return writeMaps(dir, line, line)
 }
 
-// becomeDumpable lets an ordinary user's program write to the files of its own
-// children, which the kernel denies to programs that hide.
-func becomeDumpable() (restore func(), err error) {
-	was, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	if err != nil || was == 1 {
-		return func() {}, err
+func writeMaps(dir, users, groups string) error {
+	if err := os.WriteFile(dir+"/uid_map", []byte(users), 0); err != nil {
+		return err
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		return nil, os.NewSyscallError("prctl", err)
-	}
-	return func() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }, nil
+	return os.WriteFile(dir+"/gid_map", []byte(groups), 0)
 }

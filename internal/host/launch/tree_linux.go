@@ -40,6 +40,7 @@ type Bind = views.Bind
 const (
 	rootPlace   = "m"
 	upperPlace  = "t"
+	dataPlace   = "t/u"
 	sharedPlace = "t/s"
 	layerPlace  = "l"
 	bindPlace   = "b"
@@ -51,6 +52,9 @@ const (
 
 // Root is where a program with a Tree finds the root file system.
 func (h *Host) Root() string { return filepath.Join(h.dir, rootPlace) }
+
+// Upper is where what was written to the root is, with records of the overlay in user.overlay.
+func (h *Host) Upper() string { return filepath.Join(h.dir, dataPlace) }
 
 // Shared is where it finds an empty directory, for /dev/shm, that is bounded
 // together with what is written to the root.
@@ -146,7 +150,7 @@ func (s script) view(p *part, v views.View, place string) {
 func (s script) upper(size int64) {
 	s.mkdir(upperPlace)
 	s.mount("tmpfs", upperPlace, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=%d,nr_inodes=%d,mode=755", size, size/4096+1024))
-	s.mkdir(upperPlace + "/u")
+	s.mkdir(dataPlace)
 	s.mkdir(upperPlace + "/w")
 	s.Call(unix.SYS_MKDIRAT, here, s.String(sharedPlace), 0o1777)
 }
@@ -156,7 +160,7 @@ func overlayOptions(layers int) string {
 	for i := layers - 1; i >= 0; i-- {
 		lower = append(lower, layerPlace+strconv.Itoa(i))
 	}
-	return "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upperPlace + "/u,workdir=" + upperPlace + "/w,userxattr"
+	return "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + dataPlace + ",workdir=" + upperPlace + "/w,userxattr"
 }
 
 // asked appends the mounts that were asked for. The image becomes the root while

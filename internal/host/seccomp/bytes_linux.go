@@ -3,6 +3,8 @@ package seccomp
 import (
 	"bytes"
 	"encoding/binary"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bytes is the filter as programs read it that install one from a descriptor.
@@ -11,6 +13,10 @@ func Bytes() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return asBytes(program)
+}
+
+func asBytes(program []unix.SockFilter) ([]byte, error) {
 	var text bytes.Buffer
 	if err := binary.Write(&text, binary.NativeEndian, program); err != nil {
 		return nil, err

@@ -185,6 +185,17 @@ l = socket.socket(socket.AF_INET6); l.setsockopt(socket.IPPROTO_IPV6, socket.IPV
 l.bind(("::", 8081)); l.listen()`, `
 c = socket.create_connection(("127.0.0.1", 8081), 5); s, _ = l.accept(); c.send(b"hi")
 return s.recv(9).decode()`, "hi"},
+	{"TCP connection that is over", `
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen()
+c = socket.create_connection(l.getsockname()); d = socket.create_connection(l.getsockname())
+for s in l.accept()[0], l.accept()[0]: s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); s.close()
+p = select.epoll(); p.register(c, select.EPOLLIN); d.setblocking(False)`, `
+told = [e & select.EPOLLHUP != 0 for fd, e in p.poll(0)]
+try: c.recv(1)
+except OSError as e: told.append(type(e).__name__)
+try: d.send(b"x")
+except OSError as e: told.append(type(e).__name__)
+return told + [os.get_blocking(c.fileno()), os.get_blocking(d.fileno())]`, "[True, 'ConnectionResetError', 'ConnectionResetError', True, False]"},
 	{"TCP socket, fresh", `s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)`, `
 return s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)`, "1"},
 	{"UDP socket", `

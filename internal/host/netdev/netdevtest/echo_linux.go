@@ -1,0 +1,56 @@
+package netdevtest
+
+import (
+	"errors"
+	"io"
+	"net"
+)
+
+// Here is the net namespace of the caller, for Echo.
+func Here(fn func() error) error { return fn() }
+
+// Echo is a server that says what it hears, by TCP and by UDP, at an address with a port of
+// a net namespace that in runs functions in.
+func Echo(in func(func() error) error, address string) (stop func(), err error) {
+	var listener net.Listener
+	var packets net.PacketConn
+	err = in(func() (err error) {
+		if listener, err = net.Listen("tcp4", address); err != nil {
+			return err
+		}
+		if packets, err = net.ListenPacket("udp4", address); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	go echoConnections(listener)
+	go echoPackets(packets)
+	return func() { listener.Close(); packets.Close() }, nil
+}
+
+func echoConnections(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			_, _ = io.Copy(conn, conn) // how it ends is the client's business
+		}()
+	}
+}
+
+func echoPackets(packets net.PacketConn) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, from, err := packets.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		_, _ = packets.WriteTo(buf[:n], from)
+	}
+}
