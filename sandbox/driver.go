@@ -51,6 +51,8 @@ type Info struct {
 	Boundary Boundary `json:"boundary"`
 	// Verbs are what those sandboxes can do beyond the least.
 	Verbs Verbs `json:"verbs"`
+	// Networks are the modes that they can have beside none.
+	Networks Networks `json:"networks"`
 }
 
 // Report is a host's answer to whether a driver can run here. A driver that can

@@ -103,3 +103,11 @@ type ForkReporter interface {
 	// from running; zero before the first, and where they were paused anyway.
 	LastForkPause() time.Duration
 }
+
+// ConnectionReporter is an Instance whose connections to elsewhere are nobody's but its
+// own: whoever goes on from a checkpoint of it finds them closed.
+type ConnectionReporter interface {
+	// ConnectionsClosed is how many were open in the last checkpoint that the sandbox
+	// came from, by Fork or Restore, or that was taken of it since, by Fork or Snapshot.
+	ConnectionsClosed() int
+}

@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // HostImage is the image that every Spec without one means: the host's own
@@ -61,25 +60,6 @@ type Limits struct {
 	DiskWriteRate int64 `json:"disk_write_bytes_per_second,omitempty"`
 }
 
-// NetworkMode is a kind of network policy.
-type NetworkMode string
-
-const (
-	// NoNetwork: a loopback of its own and nothing else. The zero value.
-	NoNetwork NetworkMode = ""
-	// EgressNetwork: only what Allow names can be reached.
-	EgressNetwork NetworkMode = "egress"
-	// HostNetwork: the host's own network. It is not isolated at all.
-	HostNetwork NetworkMode = "host"
-)
-
-// Network is a policy for what a sandbox may reach.
-type Network struct {
-	Mode NetworkMode `json:"mode,omitempty"`
-	// Allow lists host names and prefixes for EgressNetwork.
-	Allow []string `json:"allow,omitempty"`
-}
-
 // Mount shows a host path inside the sandbox, read-only unless Writable.
 type Mount struct {
 	Source   string `json:"source"`
@@ -102,9 +82,8 @@ const (
 	// takes minutes to be loaded.
 	MinDiskRate = 64 << 10
 
-	maxID        = 64
-	maxAllow     = 256
-	maxName      = 255
+	maxID = 64
+
 	maxMetadata  = 64
 	maxMounts    = 64
 	maxEnv       = 1024
@@ -194,27 +173,6 @@ func (l Limits) validate() error {
 		return Invalidf("limits.disk_read_rate", "%d bytes a second is less than the least limit, %d", l.DiskReadRate, MinDiskRate)
 	case l.DiskWriteRate < 0 || l.DiskWriteRate > 0 && l.DiskWriteRate < MinDiskRate:
 		return Invalidf("limits.disk_write_rate", "%d bytes a second is less than the least limit, %d", l.DiskWriteRate, MinDiskRate)
-	}
-	return nil
-}
-
-func (n Network) validate() error {
-	switch n.Mode {
-	case NoNetwork, HostNetwork:
-		if len(n.Allow) > 0 {
-			return Invalidf("network.allow", "only the egress mode takes a list")
-		}
-	case EgressNetwork:
-		if len(n.Allow) > maxAllow {
-			return Invalidf("network.allow", "%d entries are more than %d", len(n.Allow), maxAllow)
-		}
-		for _, entry := range n.Allow {
-			if entry == "" || len(entry) > maxName || strings.ContainsFunc(entry, unicode.IsSpace) {
-				return Invalidf("network.allow", "%.80q is no host name or prefix", entry)
-			}
-		}
-	default:
-		return Invalidf("network.mode", "%.40q is not one of none, egress, host", string(n.Mode))
 	}
 	return nil
 }

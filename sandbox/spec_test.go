@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,11 @@ func TestZeroSpecIsValid(t *testing.T) {
 func fullSpec() Spec {
 	return Spec{
 		ID: "a-1", Image: HostImage, Isolation: HardwareBoundary,
-		Command:  CommandDefaults{Env: map[string]string{"PATH": "/bin", "EMPTY": ""}, WorkDir: "/srv", User: "agent"},
-		Limits:   Limits{MemoryBytes: MinMemory, CPUs: 1.5, Processes: 1, DiskBytes: MinDisk, DiskBacked: true, DiskReadRate: MinDiskRate, DiskWriteRate: MinDiskRate},
-		Network:  Network{Mode: EgressNetwork, Allow: []string{"example.org", "192.0.2.0/24"}},
+		Command: CommandDefaults{Env: map[string]string{"PATH": "/bin", "EMPTY": ""}, WorkDir: "/srv", User: "agent"},
+		Limits:  Limits{MemoryBytes: MinMemory, CPUs: 1.5, Processes: 1, DiskBytes: MinDisk, DiskBacked: true, DiskReadRate: MinDiskRate, DiskWriteRate: MinDiskRate},
+		Network: Network{Mode: EgressNetwork, Allow: []string{"example.org", "192.0.2.0/24"}, Deny: []string{"*.example.org:25"}, Connections: 10, Rate: 1 << 20,
+			HTTP:  []HTTPRule{{Host: "*.example.org:443", Methods: []string{"GET"}, Paths: []string{"/v1/*"}, Headers: map[string]string{"X-Key": "${KEY}"}}},
+			Proxy: "socks5://${PROXY}@proxy.example.org:1080"},
 		Mounts:   []Mount{{Source: "/src", Target: "/dst", Writable: true}},
 		Timeouts: Timeouts{Lifetime: time.Second},
 		Metadata: map[string]string{"owner": "me", "empty": ""},
@@ -157,10 +160,28 @@ var networkChanges = []change{
 	{"none", func(s *Spec) { s.Network = Network{} }, ""},
 	{"host", func(s *Spec) { s.Network = Network{Mode: HostNetwork} }, ""},
 	{"egress to nowhere", func(s *Spec) { s.Network.Allow = nil }, ""},
+	{"nat", func(s *Spec) {
+		s.Network = Network{Mode: NatNetwork, Allow: []string{"*.example.org:443", "10.0.0.0/8", "public"}, Deny: []string{"2001:db8::1"}, Connections: 3, Rate: MinRate}
+	}, ""},
+	{"rules about requests with nat", func(s *Spec) { s.Network.Mode, s.Network.Proxy = NatNetwork, "" }, "network.http"},
+	{"a proxy with nat", func(s *Spec) { s.Network = Network{Mode: NatNetwork, Proxy: "http://1.2.3.4:1"} }, "network.proxy"},
+	{"version 6 with nat", func(s *Spec) { s.Network = Network{Mode: NatNetwork, Allow: []string{"2001:db8::1"}} }, "network.allow"},
 	{"unknown", func(s *Spec) { s.Network.Mode = "bridge" }, "network.mode"},
 	{"capitals", func(s *Spec) { s.Network.Mode = "Host" }, "network.mode"},
 	{"list without a network", func(s *Spec) { s.Network.Mode = NoNetwork }, "network.allow"},
 	{"list on the host's network", func(s *Spec) { s.Network.Mode = HostNetwork }, "network.allow"},
+	{"denial without a network", func(s *Spec) { s.Network = Network{Deny: []string{"example.org"}} }, "network.deny"},
+	{"no entry", func(s *Spec) { s.Network.Allow = []string{"a b"} }, "network.allow"},
+	{"no denied entry", func(s *Spec) { s.Network.Deny = []string{"example.org:0"} }, "network.deny"},
+	{"everything denied", func(s *Spec) { s.Network.Deny = []string{"public"} }, "network.deny"},
+	{"most entries", func(s *Spec) { s.Network.Allow = slices.Repeat([]string{"example.org"}, maxEntries) }, ""},
+	{"too many entries", func(s *Spec) { s.Network.Allow = slices.Repeat([]string{"example.org"}, maxEntries+1) }, "network.allow"},
+	{"negative connections", func(s *Spec) { s.Network.Connections = -1 }, "network.connections"},
+	{"too slow", func(s *Spec) { s.Network.Rate = MinRate - 1 }, "network.bytes_per_second"},
+	{"rules without a network", func(s *Spec) { s.Network = Network{HTTP: s.Network.HTTP} }, "network.http"},
+	{"proxy without a network", func(s *Spec) { s.Network = Network{Proxy: "http://1.2.3.4:1"} }, "network.proxy"},
+	{"most rules", func(s *Spec) { s.Network.HTTP = slices.Repeat(s.Network.HTTP, maxRules) }, ""},
+	{"too many rules", func(s *Spec) { s.Network.HTTP = slices.Repeat(s.Network.HTTP, maxRules+1) }, "network.http"},
 }
 
 var mountChanges = []change{

@@ -22,7 +22,8 @@ func New(opts command.Options) *command.Driver { return command.New(system(), op
 func system() command.System {
 	return command.System{
 		Name: Name, Program: "unshare", Install: "install the package util-linux",
-		Needs: needs,
+		Needs:         needs,
+		NoHostNetwork: "without a system call filter nothing bounds what is done with the host's network",
 		Version: func(ctx context.Context, path string) (string, error) {
 			line, err := command.FirstLine(ctx, path, "--version")
 			return strings.TrimPrefix(line, "unshare from "), err
@@ -50,10 +51,6 @@ func needs() error {
 // invoke says what is run on a stage. What the caller chose, the id, is an argument
 // and never a part of a script.
 func invoke(s command.Stage, spec sandbox.Spec) (command.Command, error) {
-	if spec.Network.Mode != sandbox.NoNetwork {
-		return command.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
-			Reason: "without a system call filter nothing bounds what is done with the host's network", Remedy: "use none, or another driver"}
-	}
 	args := []string{"unshare", "--ipc", "--uts", "--net", "--cgroup", "sh", "-ec", enter, "sh", spec.ID,
 		"setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=" + bounding(), "chroot", "."}
 	return command.Command{
