@@ -20,7 +20,8 @@ const maxRefusal = 4 << 10
 type dial = func(context.Context) (net.Conn, error)
 
 // Post has a guest do something that is answered by nothing but its success, over a
-// connection of its own. Errors: Unsupported if the guest has no such path.
+// connection of its own. Errors: Unsupported if the guest has no such path, Exhausted if it
+// has no room.
 func Post(ctx context.Context, dial dial, path string, body io.Reader) error {
 	res, err := call(ctx, dial, http.MethodPost, path, body)
 	if err != nil {
@@ -88,8 +89,11 @@ func refusal(path string, res *http.Response) error {
 		return fmt.Errorf("guest: %s: %w", path, err)
 	}
 	class := sandbox.Internal
-	if res.StatusCode == http.StatusNotFound {
+	switch res.StatusCode {
+	case http.StatusNotFound:
 		class = sandbox.Unsupported
+	case http.StatusInsufficientStorage:
+		class = sandbox.Exhausted
 	}
 	return &sandbox.Error{Class: class, Op: "guest: " + path, Reason: res.Status + ": " + strings.TrimSpace(string(text))}
 }

@@ -34,6 +34,8 @@ var routes = sync.OnceValue(func() http.Handler {
 		"POST /init":   (*Service).init,
 		"GET /files":   (*Service).download,
 		"POST /files":  (*Service).upload,
+		// Of our own, which other clients do not know.
+		"POST /aether/ports/{port}": (*Service).port,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { method(serviceOf(r.Context()), w, r) })
 	}

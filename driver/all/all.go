@@ -24,6 +24,8 @@ import (
 	"aether/image"
 	"aether/image/kernel"
 	"aether/internal/host/storedir"
+	"aether/network"
+	"aether/network/list"
 	"aether/sandbox"
 )
 
@@ -36,32 +38,32 @@ func Makers() []sandbox.Maker {
 	p := newPlaces()
 	return []sandbox.Maker{
 		{Name: cell.Name, New: func() sandbox.Driver {
-			return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: cellsAhead})
+			return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: cellsAhead, Network: p.network()})
 		}},
 		{Name: bubblewrap.Name, New: func() sandbox.Driver {
-			return bubblewrap.New(bubblewrap.Options{Images: p.images, RunDir: p.running("bubblewrap")})
+			return bubblewrap.New(bubblewrap.Options{Images: p.images, RunDir: p.running("bubblewrap"), Network: p.network()})
 		}},
 		p.oci(oci.Crun), p.oci(oci.Runc), p.oci(oci.Youki),
 		{Name: nspawn.Name, New: func() sandbox.Driver {
-			return nspawn.New(nspawn.Options{Images: p.images, RunDir: p.running("nspawn")})
+			return nspawn.New(nspawn.Options{Images: p.images, RunDir: p.running("nspawn"), Network: p.network()})
 		}},
 		{Name: lxc.Name, New: func() sandbox.Driver {
-			return lxc.New(lxc.Options{Images: p.images, RunDir: p.running("lxc")})
+			return lxc.New(lxc.Options{Images: p.images, RunDir: p.running("lxc"), Network: p.network()})
 		}},
 		{Name: incus.Name, New: func() sandbox.Driver {
-			return incus.New(incus.Options{Images: p.images, RunDir: p.running("incus")})
+			return incus.New(incus.Options{Images: p.images, RunDir: p.running("incus"), Network: p.network()})
 		}},
 		{Name: docker.Name, New: func() sandbox.Driver {
-			return docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: p.images, RunDir: p.running("docker")})
+			return docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: p.images, RunDir: p.running("docker"), Network: p.network()})
 		}},
 		{Name: gvisor.Name, New: func() sandbox.Driver {
 			return gvisor.New(gvisor.Options{Images: p.images, RunDir: p.running("gvisor"), StateDir: p.lasting("gvisor")})
 		}},
 		{Name: containerd.Name, New: func() sandbox.Driver {
-			return containerd.New(containerd.Options{Images: p.images, RunDir: p.running("containerd")})
+			return containerd.New(containerd.Options{Images: p.images, RunDir: p.running("containerd"), Network: p.network()})
 		}},
 		{Name: containerd.KataName, New: func() sandbox.Driver {
-			return containerd.New(containerd.Options{Shim: containerd.KataShim, Images: p.images, RunDir: p.running("kata")})
+			return containerd.New(containerd.Options{Shim: containerd.KataShim, Images: p.images, RunDir: p.running("kata"), Network: p.network()})
 		}},
 		{Name: firecracker.Name, New: func() sandbox.Driver {
 			return firecracker.New(p.machines("firecracker"))
@@ -86,7 +88,7 @@ func Drivers() []sandbox.Driver {
 
 func (p places) oci(runtime oci.Runtime) sandbox.Maker {
 	return sandbox.Maker{Name: string(runtime), New: func() sandbox.Driver {
-		return oci.New(oci.Options{Runtime: runtime, Images: p.images, RunDir: p.running(string(runtime))})
+		return oci.New(oci.Options{Runtime: runtime, Images: p.images, RunDir: p.running(string(runtime)), Network: p.network()})
 	}}
 }
 
@@ -94,16 +96,23 @@ func (p places) oci(runtime oci.Runtime) sandbox.Maker {
 type places struct {
 	state, run string
 	images     func() (*image.Store, error)
+	network    func() *network.Service
 }
 
 func newPlaces() places {
 	p := places{state: storedir.Lasting(), run: storedir.Running()}
 	p.images = sync.OnceValues(func() (*image.Store, error) { return image.Open(p.lasting("images")) })
+	p.network = sync.OnceValue(func() *network.Service { return network.New(network.Options{Lists: network.Lists(p.lists())}) })
 	return p
 }
 
 func (p places) running(name string) string { return filepath.Join(p.run, name) }
 func (p places) lasting(name string) string { return filepath.Join(p.state, name) }
+
+// lists are those of this host, by which policies name what may be reached.
+func (p places) lists() list.Host {
+	return list.Host{Dir: p.lasting("lists"), Path: os.Getenv(list.PathVariable)}
+}
 
 // machines is for the monitors of machines, whose disks are the same.
 func (p places) machines(name string) vmm.Options {

@@ -8,11 +8,12 @@ import (
 	"aether/driver/command/commandtest"
 	"aether/driver/drivertest"
 	"aether/driver/guestagent"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return bubblewrap.New(bubblewrap.Options{RunDir: dir, Images: commandtest.Images})
+	return bubblewrap.New(bubblewrap.Options{RunDir: dir, Images: commandtest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }

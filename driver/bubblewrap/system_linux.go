@@ -12,7 +12,7 @@ import (
 
 func system() command.System {
 	return command.System{
-		Name: Name, Program: "bwrap", Install: "install the package bubblewrap", Plain: true,
+		Name: Name, Program: "bwrap", Install: "install the package bubblewrap", Plain: true, OwnNetwork: true,
 		Version: func(ctx context.Context, path string) (string, error) {
 			line, err := command.FirstLine(ctx, path, "--version")
 			return strings.TrimPrefix(line, "bubblewrap "), err
@@ -29,9 +29,6 @@ func invoke(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 		"--bind", s.Root, "/", "--proc", "/proc", "--dev", "/dev",
 		"--bind", s.Shared, "/dev/shm", "--ro-bind", s.Guest, command.GuestPath, "--remount-ro", "/dev",
 		"--chdir", "/", "--seccomp", strconv.Itoa(command.ConfigFd)}
-	if spec.Network.Mode == sandbox.NoNetwork {
-		args = append(args, "--unshare-net")
-	}
 	args = append(append(args, identity(s.Single)...), "--")
 	return command.Command{Args: append(args, command.GuestArgs...), Config: filter}, err
 }

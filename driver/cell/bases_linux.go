@@ -29,7 +29,7 @@ type bases struct {
 	log  *slog.Logger
 	bare string // a layer with nothing but mount points, below every image
 	// newWarm starts the making of warm cells; nil if none are made ahead.
-	newWarm func(*confine.Base) *warmCells
+	newWarm func(_ *confine.Base, networked bool) *warmCells
 
 	mu    sync.Mutex
 	ready map[string]*base
@@ -39,12 +39,24 @@ type bases struct {
 // base is a prepared image, kept while cells are being booted from it.
 type base struct {
 	*confine.Base
-	warm   atomic.Pointer[warmCells] // nil if none are made ahead, or not yet
-	key    string
-	layers []fs.FileInfo // of the image, when it was prepared
-	users  int
-	used   uint64
-	stale  bool // it is let go when nobody uses it any more
+	warm atomic.Pointer[warmCells] // nil if none are made ahead, or not yet
+	// networked are those of the egress mode, and connected says that there was one: the
+	// others have no device.
+	networked atomic.Pointer[warmCells]
+	connected bool
+	key       string
+	layers    []fs.FileInfo // of the image, when it was prepared
+	users     int
+	used      uint64
+	stale     bool // it is let go when nobody uses it any more
+}
+
+// warmCells are those that cells of a mode are made of.
+func (b *base) warmCells(networked bool) *atomic.Pointer[warmCells] {
+	if networked {
+		return &b.networked
+	}
+	return &b.warm
 }
 
 // shows says whether the layers are those that it was prepared with. A layer that was
@@ -56,8 +68,10 @@ func (b *base) shows(layers []fs.FileInfo) bool {
 
 // let lets go of an image; nothing but descriptors is at stake.
 func (b *bases) let(entry *base) {
-	if warm := entry.warm.Load(); warm != nil {
-		warm.close()
+	for _, networked := range []bool{false, true} {
+		if warm := entry.warmCells(networked).Load(); warm != nil {
+			warm.close()
+		}
 	}
 	if err := entry.Close(); err != nil {
 		b.log.Warn("cell: an image that is not used any more could not be closed", "err", err)
@@ -92,8 +106,9 @@ func keyOf(tree confine.Tree) string {
 	return strings.Join(parts, "\x00")
 }
 
-// acquire gives a prepared image; release must follow.
-func (b *bases) acquire(root image.Root) (*base, error) {
+// acquire gives a prepared image, for a cell of the egress mode if it is networked; release
+// must follow.
+func (b *bases) acquire(root image.Root, networked bool) (*base, error) {
 	tree := b.treeOf(root)
 	layers, err := lookAt(root.Layers)
 	if err != nil {
@@ -114,15 +129,25 @@ func (b *bases) acquire(root image.Root) (*base, error) {
 		}
 		entry = &base{Base: prepared, key: key, layers: layers}
 		b.ready[key] = entry
-	} else if b.newWarm != nil && entry.warm.Load() == nil {
-		// Whoever makes a second cell of an image is likely to make a third.
-		entry.warm.Store(b.newWarm(entry.Base))
+	} else {
+		b.warmUp(entry, networked)
 	}
+	entry.connected = entry.connected || networked
 	b.clock++
 	entry.users++
 	entry.used = b.clock
 	b.evict() // not before: it is not idle now
 	return entry, nil
+}
+
+// warmUp begins to make cells ahead: whoever makes a second cell of an image, and of a mode,
+// is likely to make a third.
+func (b *bases) warmUp(entry *base, networked bool) {
+	warm := entry.warmCells(networked)
+	if b.newWarm == nil || warm.Load() != nil || networked && !entry.connected {
+		return
+	}
+	warm.Store(b.newWarm(entry.Base, networked))
 }
 
 func (b *bases) treeOf(root image.Root) confine.Tree {

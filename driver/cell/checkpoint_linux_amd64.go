@@ -80,6 +80,7 @@ func (i *instance) takeRunning(ctx context.Context, store *snapshot.Store) (draf
 	if err != nil {
 		return draft, err
 	}
+	i.closed = tree.Checkpoint.ClosedConnections()
 	streams, err := kept.streams()
 	if err == nil {
 		err = checkpoint.CheckRestorable(tree.Checkpoint, i.cell, streams)

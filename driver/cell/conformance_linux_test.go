@@ -11,6 +11,7 @@ import (
 	"aether/driver/drivertest"
 	"aether/image"
 	"aether/internal/unprivtest"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -23,7 +24,7 @@ const (
 )
 
 func conformanceDriver(dir string) sandbox.Driver {
-	driver := cell.New(cell.Options{RunDir: dir, Images: func() (*image.Store, error) { return image.Open(os.Getenv(conformanceStore)) }})
+	driver := cell.New(cell.Options{RunDir: dir, Network: networktest.Service(), Images: func() (*image.Store, error) { return image.Open(os.Getenv(conformanceStore)) }})
 	if os.Getenv(weakness) == "one for all" {
 		return drivertest.OneForAll(driver)
 	}
@@ -47,6 +48,11 @@ func TestConformance(t *testing.T) {
 	if os.Getenv(weakness) != "" {
 		config.Pace = 0.2 // what is broken need not be waited for
 	}
+	t.Cleanup(func() {
+		if err := networktest.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	drivertest.Run(t, config)
 }
 
@@ -81,6 +87,10 @@ func (d weakDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Inst
 		spec.Isolation = sandbox.AnyBoundary
 	case "host image":
 		spec.Image = ""
+	case "reaches everything":
+		if spec.Network.Mode == sandbox.EgressNetwork {
+			spec.Network.Allow = append(spec.Network.Allow, "0.0.0.0/0", "0.0.0.0/0/udp")
+		}
 	case "same id":
 		spec.ID = "always-the-same"
 	case "shows the host's files":
@@ -114,6 +124,13 @@ func (i weakInstance) Destroy(ctx context.Context) error {
 	return i.Instance.Destroy(ctx)
 }
 
+func (i weakInstance) SetNetwork(ctx context.Context, n sandbox.Network) error {
+	if i.weakness == "keeps its policy" {
+		return nil
+	}
+	return i.Instance.(sandbox.NetworkSetter).SetNetwork(ctx, n)
+}
+
 func (i weakInstance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	if i.weakness == "forgets why" {
 		_, err := i.Instance.Wait(ctx)
@@ -134,16 +151,18 @@ func TestConformanceNoticesWeakDrivers(t *testing.T) {
 		limits = append(limits, "limits/disk read rate")
 	}
 	for name, subtests := range map[string][]string{
-		"no limits":        limits,
-		"host network":     {"isolation/no network", "isolation/host's loopback"},
-		"writable mounts":  {"mounts/read-only", "mounts/file"},
-		"weaker boundary":  {"refusals/stronger boundary", "refusals/no such boundary"},
-		"host image":       {"refusals/unknown image", "refusals/broken image"},
-		"same id":          {"lifecycle/identity", "isolation/two sandboxes"},
-		"ignores destroy":  {"leaks/lives", "lifecycle/after the end"},
-		"leaves a process": {"leaks/lives"},
-		"heeds contexts":   {"lifecycle/cancelled contexts"},
-		"forgets why":      {"lifecycle/wait by many", "lifecycle/lifetime"},
+		"no limits":          limits,
+		"host network":       {"isolation/no network", "isolation/host's loopback"},
+		"reaches everything": {"egress/everything else", "egress/datagrams"},
+		"keeps its policy":   {"egress/policy change"},
+		"writable mounts":    {"mounts/read-only", "mounts/file"},
+		"weaker boundary":    {"refusals/stronger boundary", "refusals/no such boundary"},
+		"host image":         {"refusals/unknown image", "refusals/broken image"},
+		"same id":            {"lifecycle/identity", "isolation/two sandboxes"},
+		"ignores destroy":    {"leaks/lives", "lifecycle/after the end"},
+		"leaves a process":   {"leaks/lives"},
+		"heeds contexts":     {"lifecycle/cancelled contexts"},
+		"forgets why":        {"lifecycle/wait by many", "lifecycle/lifetime"},
 		// What the filter refuses is tried by the example of docs/adding-a-driver.md.
 		"one for all": {"neighbours/locks of programs", "neighbours/locks of files", "neighbours/locks of devices", "neighbours/abstract sockets",
 			"neighbours/System V objects", "neighbours/message queues", "neighbours/shared memory", "neighbours/inotify instances",

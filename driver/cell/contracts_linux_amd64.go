@@ -2,4 +2,7 @@ package cell
 
 import "aether/sandbox"
 
-var _ sandbox.ForkReporter = (*instance)(nil)
+var (
+	_ sandbox.ForkReporter       = (*instance)(nil)
+	_ sandbox.ConnectionReporter = (*instance)(nil)
+)

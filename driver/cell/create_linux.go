@@ -16,6 +16,7 @@ import (
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
 	"aether/internal/host/sysinfo"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -40,7 +41,14 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	if err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
-	return e.create(ctx, spec, root)
+	i, err := e.create(ctx, spec, root, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.settleNetwork(ctx, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("cell: %w", err), i.Destroy(ctx))
+	}
+	return i, nil
 }
 
 // accepts refuses what cannot be enforced here.
@@ -48,8 +56,8 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	if spec.Isolation > sandbox.ProcessBoundary {
 		return &sandbox.Error{Class: sandbox.Unsupported, Field: "isolation", Reason: "a cell gives a process boundary, not " + spec.Isolation.String()}
 	}
-	if spec.Network.Mode == sandbox.EgressNetwork {
-		return &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode", Reason: "cells have no filtered egress yet", Remedy: "use none or host"}
+	if err := e.network.Accepts(spec.Network); err != nil {
+		return err
 	}
 	if spec.Limits.DiskBacked && spec.Limits.DiskBytes > 0 {
 		if err := e.host.BoundsDisks(spec.Limits.DiskBytes); err != nil {
@@ -90,8 +98,9 @@ func limitsOf(l sandbox.Limits) cgroup.Limits {
 	return cgroup.Limits{Memory: l.MemoryBytes, CPUs: l.CPUs, Pids: l.Processes}
 }
 
-// create acquires one thing after another; a failure gives all of them back.
-func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root) (_ *instance, err error) {
+// create acquires one thing after another; a failure gives all of them back. The key is that
+// of the cell that this one goes on from, or nil.
+func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root, key network.AuthorityKey) (_ *instance, err error) {
 	e.gate.RLock()
 	defer e.gate.RUnlock()
 	if e.closed {
@@ -100,7 +109,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
-	i := &instance{engine: e, spec: spec, root: root, layer: e.snapshots.layerOf(root)}
+	i := &instance{engine: e, spec: spec, root: root, authority: key, layer: e.snapshots.layerOf(root)}
 	defer func() {
 		if err != nil {
 			e.letLayer(i.layer, root)
@@ -124,7 +133,7 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // boot makes the cell itself. A failure gives everything back.
 func (i *instance) boot(ctx context.Context, root image.Root) error {
 	e := i.engine
-	base, err := e.bases.acquire(root)
+	base, err := e.bases.acquire(root, i.networked())
 	if err != nil {
 		return err
 	}
@@ -145,27 +154,34 @@ func (i *instance) boot(ctx context.Context, root image.Root) error {
 
 func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Config) error {
 	e := i.engine
-	warm, err := e.warmCellFor(base, config)
+	warm, err := e.warmCellFor(base, config, i.networked())
 	if err != nil {
 		return err
 	}
-	i.group = warm.group
+	i.group, i.network = warm.group, warm.network
 	if i.spec.ID == "" && warm.id != "" {
 		i.Begin(Name, warm.id, i.kill)
 		config.Hostname = warm.id
 	}
 	if i.cell, err = warm.Boot(config.Hostname, config.Processes); err != nil {
-		return joinRemoval(ctx, i.group, err)
+		return joinRemoval(ctx, i.group, errors.Join(err, i.network.Leave()))
 	}
-	if warm.limited && limitsOf(i.spec.Limits) == (cgroup.Limits{}) && ratesOf(i.spec.Limits) == (cgroup.Rates{}) {
-		return nil
-	}
-	if err := i.limit(); err != nil {
+	if err := i.equip(ctx, warm.limited); err != nil {
 		err = errors.Join(err, i.cell.Kill())
 		_, waited := i.cell.Wait()
-		return joinRemoval(ctx, i.group, errors.Join(err, waited))
+		return joinRemoval(ctx, i.group, errors.Join(err, waited, i.network.Leave()))
 	}
 	return nil
+}
+
+// equip gives a cell that lives its limits, unless it has them, and its network.
+func (i *instance) equip(ctx context.Context, limited bool) error {
+	if !limited || limitsOf(i.spec.Limits) != (cgroup.Limits{}) || ratesOf(i.spec.Limits) != (cgroup.Rates{}) {
+		if err := i.limit(); err != nil {
+			return err
+		}
+	}
+	return i.joinNetwork(ctx)
 }
 
 // limit sets the cell's limits. That may add a group to those that its commands
@@ -227,8 +243,9 @@ func (i *instance) config() confine.Config {
 
 func (e *engine) serviceOptions(spec sandbox.Spec, root image.Root) guest.Options {
 	env := root.Config.Env
-	if len(spec.Command.Env) > 0 {
+	if trust := network.TrustEnv(spec.Network); len(spec.Command.Env) > 0 || len(trust) > 0 {
 		env = map[string]string{}
+		maps.Copy(env, trust)
 		maps.Copy(env, root.Config.Env)
 		maps.Copy(env, spec.Command.Env)
 	}

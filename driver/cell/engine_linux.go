@@ -13,6 +13,7 @@ import (
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
 	"aether/internal/host/storedir"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -23,6 +24,7 @@ var (
 
 // engine is what a program that makes cells holds as long as it lives.
 type engine struct {
+	network   *network.Service // nil without networks
 	once      sync.Once
 	err       error
 	host      *confine.Host
@@ -51,7 +53,7 @@ func (d *Driver) open() (*engine, error) {
 }
 
 func (e *engine) start(opts Options) (err error) {
-	e.log = cmp.Or(opts.Logger, slog.Default())
+	e.log, e.network = cmp.Or(opts.Logger, slog.Default()), opts.Network
 	if err := storedir.Prepare(opts.RunDir); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
@@ -60,7 +62,9 @@ func (e *engine) start(opts Options) (err error) {
 		return err
 	}
 	if opts.Ahead > 0 {
-		e.bases.newWarm = func(base *confine.Base) *warmCells { return e.newWarmCells(base, opts.Ahead) }
+		e.bases.newWarm = func(base *confine.Base, networked bool) *warmCells {
+			return e.newWarmCells(base, opts.Ahead, networked)
+		}
 	}
 	return nil
 }

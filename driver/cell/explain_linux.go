@@ -29,7 +29,7 @@ func (d *Driver) Explain(ctx context.Context, w io.Writer, spec sandbox.Spec, co
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	base, err := e.bases.acquire(root)
+	base, err := e.bases.acquire(root, false)
 	if err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}

@@ -67,6 +67,10 @@ func (i *instance) Fork(ctx context.Context, specs []sandbox.Spec) (_ []sandbox.
 	list := make([]sandbox.Instance, len(children))
 	for n, child := range children {
 		list[n] = child
+		// The files of a source on the network are so that the child finds its gateway.
+		if err := child.settleNetwork(ctx, !i.spec.Network.Mode.Filtered()); err != nil {
+			return nil, errors.Join(err, destroyChildren(ctx, children))
+		}
 	}
 	return list, nil
 }
@@ -133,7 +137,7 @@ func addMounts(source, asked []sandbox.Mount) []sandbox.Mount {
 
 // makeChild makes the cell that a child will live in, with nothing running.
 func (i *instance) makeChild(ctx context.Context, spec sandbox.Spec) (*instance, error) {
-	child, err := i.engine.create(ctx, spec, i.root)
+	child, err := i.engine.create(ctx, spec, i.root, i.network.AuthorityKey())
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +176,7 @@ func (i *instance) fork(ctx context.Context, specs []sandbox.Spec) ([]*instance,
 	if err != nil {
 		return children, err
 	}
+	i.closed = tree.Checkpoint.ClosedConnections()
 	if len(specs) >= many {
 		err = tree.Collapse()
 	}
@@ -344,6 +349,6 @@ func (child *instance) restore(from origin, tree *zygote.Tree) error {
 			return errors.Join(err, restored.Discard(n))
 		}
 	}
-	child.forked = restored.Forks
+	child.forked, child.closed = restored.Forks, tree.Checkpoint.ClosedConnections()
 	return nil
 }

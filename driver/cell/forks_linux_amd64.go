@@ -13,8 +13,15 @@ import (
 type forks struct {
 	forking  sync.Mutex // one fork at a time
 	lastFork Forked
+	closed   int // connections that the last checkpoint, of the cell or that it came from, does not carry over
 	kept     keptTree
 	forked   []*zygote.Fork // the cell's own processes, if it is a fork's child
+}
+
+// ConnectionsClosed implements sandbox.ConnectionReporter.
+func (f *forks) ConnectionsClosed() int {
+	defer f.hold()()
+	return f.closed
 }
 
 // sample looks at what the cell's processes have used of their memory, before they

@@ -14,20 +14,23 @@ import (
 	"aether/image/snapshot"
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
+	"aether/network"
 	"aether/sandbox"
 )
 
 // instance is one living cell.
 type instance struct {
 	lifetime.Lifetime
-	engine  *engine
-	spec    sandbox.Spec
-	root    image.Root      // that it was made of
-	layer   *snapshot.Layer // on top of root, if the cell was restored
-	cell    *confine.Cell
-	group   *cgroup.Group // nil where there are no cgroups
-	disk    string        // directory of its writes, if they are on disk
-	service *guest.Service
+	engine    *engine
+	spec      sandbox.Spec
+	root      image.Root      // that it was made of
+	layer     *snapshot.Layer // on top of root, if the cell was restored
+	cell      *confine.Cell
+	group     *cgroup.Group // nil where there are no cgroups
+	disk      string        // directory of its writes, if they are on disk
+	service   *guest.Service
+	network   *network.Attached    // nil for one without, or with the host's
+	authority network.AuthorityKey // of the cell that it goes on from
 
 	diskBound int64 // what it may write there, or 0 if nothing bounds it
 
@@ -40,9 +43,10 @@ type instance struct {
 }
 
 var (
-	_ sandbox.Instance = (*instance)(nil)
-	_ sandbox.Pauser   = (*instance)(nil)
-	_ guest.InProcess  = (*instance)(nil)
+	_ sandbox.Instance   = (*instance)(nil)
+	_ sandbox.Pauser     = (*instance)(nil)
+	_ sandbox.NetworkLog = (*instance)(nil)
+	_ guest.InProcess    = (*instance)(nil)
 )
 
 // Dial implements sandbox.Instance: the guest service of a cell is in this very
@@ -123,7 +127,7 @@ func (i *instance) ended() {
 	status, err := i.cell.Wait()
 	i.Ended(func() sandbox.Exit { return i.unasked(status.Signal.String()) }, func() error {
 		defer i.engine.living.Delete(i)
-		err := errors.Join(err, i.service.Close())
+		err := errors.Join(err, i.service.Close(), i.network.Leave())
 		// What is kept for forks is open on the disk.
 		err = errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
 		i.engine.letLayer(i.layer, i.root)

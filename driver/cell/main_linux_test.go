@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"aether/driver/drivertest/leaktest"
 	"aether/image"
 	"aether/internal/unprivtest"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -41,6 +43,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if err := errors.Join(os.Chmod(dir, 0o711), networktest.Build(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	scratch = dir
 	return m.Run()
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -26,9 +27,12 @@ type Options struct {
 	// by default in DiskDir. It is made when first needed.
 	SnapshotDir string
 	// Ahead is how many warm cells (namespaces and cgroups, the slow part of a cell)
-	// are kept ready for each image that a second cell is made of. Zero makes them
+	// are kept ready for each image that a second cell is made of, and as many with a
+	// device for each that a second cell of the egress mode is made of. Zero makes them
 	// when they are wanted.
 	Ahead int
+	// Network is for cells of the egress and nat modes, which are refused without it.
+	Network *network.Service
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer: the making of warm cells, the removal of a cell that ended by itself.
 	// Nil means slog.Default().
@@ -56,7 +60,8 @@ func New(opts Options) *Driver {
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: verbs()}
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: verbs(),
+		Networks: sandbox.Networks{Egress: d.opts.Network != nil, Nat: d.opts.Network != nil, Host: true}}
 }
 
 // verbs are what cells can do. Registers are copied on amd64 only.

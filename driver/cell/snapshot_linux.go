@@ -106,7 +106,7 @@ func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fideli
 		return fmt.Errorf("cell: snapshot: %w", err)
 	}
 	draft.Over(i.relatives().common())
-	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command}
+	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command, Authority: i.network.AuthorityKey()}
 	if err := draft.Commit(ctx, dir, layer, rec); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
@@ -261,7 +261,14 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	if err != nil {
 		return nil, err
 	}
-	return e.restore(ctx, dir, rec, give, spec, root)
+	i, err := e.restore(ctx, dir, rec, give, spec, root)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.settleNetwork(ctx, true); err != nil {
+		return nil, errors.Join(err, i.Destroy(ctx))
+	}
+	return i, nil
 }
 
 func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, give sandbox.Fidelity, spec sandbox.Spec, root image.Root) (*instance, error) {
@@ -275,7 +282,7 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, g
 	}
 	root.Layers = append(root.Layers, layer.Path)
 	defer e.letLayer(layer, root) // the cell has it too
-	i, err := e.create(ctx, spec, root)
+	i, err := e.create(ctx, spec, root, rec.Authority)
 	if err != nil || give == sandbox.Filesystem {
 		return i, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"aether/internal/host/cgroup"
 	"aether/internal/host/confine"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -21,10 +22,12 @@ type warmCell struct {
 	id string
 	// limited says that the group has the limits of a Spec that states none.
 	limited bool
+	// network has a device, and no more; nil for cells without.
+	network *network.Attached
 }
 
 func (b warmCell) discard() error {
-	return joinRemoval(context.Background(), b.group, b.Discard())
+	return joinRemoval(context.Background(), b.group, errors.Join(b.Discard(), b.network.Leave()))
 }
 
 // newWarmCell makes one at once.
@@ -64,17 +67,35 @@ func (e *engine) newReadyCell(base *confine.Base) (warmCell, error) {
 	return b, nil
 }
 
+// newNetworkedCell has the device of a cell's network be there too: its making takes
+// longer than all that follows.
+func (e *engine) newNetworkedCell(base *confine.Base) (warmCell, error) {
+	b, err := e.newReadyCell(base)
+	if err != nil {
+		return b, err
+	}
+	err = b.WithInit(func(pidfd int) (err error) { b.network, err = e.network.PrepareProcess(pidfd); return err })
+	if err != nil {
+		return b, errors.Join(err, b.discard())
+	}
+	return b, nil
+}
+
 // warmCells makes warm cells of one image ahead, in the background.
 type warmCells struct {
 	log   *slog.Logger
+	make  func(*confine.Base) (warmCell, error)
 	ready chan warmCell
 	stop  chan struct{}
 	done  sync.WaitGroup
 }
 
-func (e *engine) newWarmCells(base *confine.Base, ahead int) *warmCells {
-	b := &warmCells{log: e.log, ready: make(chan warmCell, ahead-1), stop: make(chan struct{})}
-	b.done.Go(func() { b.run(e, base) })
+func (e *engine) newWarmCells(base *confine.Base, ahead int, networked bool) *warmCells {
+	b := &warmCells{log: e.log, make: e.newReadyCell, ready: make(chan warmCell, ahead-1), stop: make(chan struct{})}
+	if networked {
+		b.make = e.newNetworkedCell
+	}
+	b.done.Go(func() { b.run(base) })
 	return b
 }
 
@@ -94,13 +115,13 @@ const (
 // run keeps the channel full; the one that waits to be put into it is one more. A
 // failure is logged, for those who then make their own may succeed, and only
 // take longer.
-func (b *warmCells) run(e *engine, base *confine.Base) {
+func (b *warmCells) run(base *confine.Base) {
 	var told time.Time // when a failure was logged that still stands
 	for pause := time.Duration(0); ; {
 		if !b.pause(pause) {
 			return
 		}
-		made, err := e.newReadyCell(base)
+		made, err := b.make(base)
 		if err != nil {
 			if pause = failed; time.Since(told) > tellAgain {
 				told = time.Now()
@@ -163,15 +184,28 @@ func (b *warmCells) dropReady() {
 
 // warmCellFor finds or makes what the cell will be made of. It waits for no other:
 // where more are wanted than one goroutine can make, each makes its own.
-func (e *engine) warmCellFor(base *base, config confine.Config) (warmCell, error) {
-	warm := base.warm.Load()
-	if warm == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk || config.Disk != "" {
+func (e *engine) warmCellFor(base *base, config confine.Config, networked bool) (warmCell, error) {
+	warm, plain := base.warmCells(networked).Load(), base.warm.Load()
+	if warm == nil && plain == nil || config.HostNetwork || len(config.Mounts) > 0 || config.Upper != defaultDisk || config.Disk != "" {
 		return e.newWarmCell(base.Base, config)
 	}
+	for _, w := range []*warmCells{warm, plain} {
+		if made, ok := w.take(); ok {
+			return made, nil
+		}
+	}
+	return e.newLimitedCell(base.Base)
+}
+
+// take gives one that is ready.
+func (b *warmCells) take() (made warmCell, ok bool) {
+	if b == nil {
+		return made, false
+	}
 	select {
-	case made := <-warm.ready:
-		return made, nil
+	case made = <-b.ready:
+		return made, true
 	default:
-		return e.newLimitedCell(base.Base)
+		return made, false
 	}
 }

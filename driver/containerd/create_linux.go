@@ -14,12 +14,16 @@ import (
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	return d.engine.Make(ctx, spec, d.making())
+}
+
+func (d *Driver) making() daemon.Making {
 	e := &d.engine
-	return e.Make(ctx, spec, daemon.Making{Driver: d.opts.name(), Open: d.open, Accepts: d.opts.accepts, Create: e.create, Explain: explain,
+	return daemon.Making{Driver: d.opts.name(), Open: d.open, Accepts: d.opts.accepts, Create: e.create, Explain: explain,
 		Ping: func(ctx context.Context) error {
 			_, err := e.client.ping(ctx)
 			return err
-		}})
+		}}
 }
 
 // accepts refuses what cannot be enforced.
@@ -30,14 +34,17 @@ func (o Options) accepts(spec sandbox.Spec) error {
 	switch l := spec.Limits; {
 	case spec.Isolation > o.boundary():
 		return refuse("isolation", fmt.Sprintf("%s gives a %v boundary, not %v", o.shim(), o.boundary(), spec.Isolation), "")
-	case spec.Network.Mode == sandbox.EgressNetwork:
-		return refuse("network.mode", "containerd cannot filter what is reached", "use none or host")
+	case spec.Network.Mode.Filtered() && o.shim() != RuncShim:
+		return refuse("network.mode", o.shim()+" may take the network device for itself", "use none, or another driver")
 	case spec.Network.Mode == sandbox.HostNetwork && o.boundary() == sandbox.HardwareBoundary:
 		return refuse("network.mode", "a machine cannot be in the host's network namespace", "use none")
 	case l.DiskBytes > 0:
 		return refuse("limits.disk", "what is written is in a directory of the host, which has no bound of its own", "leave it unset")
 	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
 		return refuse("limits.memory", fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
+	}
+	if err := o.Network.Accepts(spec.Network); err != nil {
+		return err
 	}
 	return guestagent.RefusesRates(o.name(), spec.Limits)
 }
@@ -57,9 +64,9 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 		return nil, err
 	}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	dialer, err := b.boot(ctx, spec.ID, config, layers, settings.With(spec.Command))
+	dialer, err := b.boot(ctx, spec, config, layers, settings.With(spec.Command))
 	if err != nil {
 		return nil, err
 	}
-	return e.Add(e.opts.name(), spec, b, dialer), nil
+	return e.Add(e.opts.name(), spec, root.Digest, b, dialer), nil
 }

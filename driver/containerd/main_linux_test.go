@@ -14,6 +14,7 @@ import (
 
 	"aether/driver/containerd"
 	"aether/driver/daemon/daemontest"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -27,7 +28,7 @@ const (
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return containerd.New(containerd.Options{RunDir: dir, Images: daemontest.Images, Shim: os.Getenv(shimVariable)})
+	return containerd.New(containerd.Options{RunDir: dir, Images: daemontest.Images, Network: networktest.Service(), Shim: os.Getenv(shimVariable)})
 }
 
 func TestMain(m *testing.M) { os.Exit(daemontest.Main(m, newDriver, lacks, start)) }

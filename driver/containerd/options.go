@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 }
 
 func (o Options) shim() string {
@@ -74,5 +77,8 @@ func New(opts Options) *Driver { return &Driver{opts: opts} }
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: d.opts.name(), Boundary: d.opts.boundary(), Verbs: sandbox.Verbs{Pause: true}}
+	filtered := d.opts.Network != nil && d.opts.shim() == RuncShim
+	return sandbox.Info{Name: d.opts.name(), Boundary: d.opts.boundary(),
+		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Filesystem, Restore: sandbox.Filesystem},
+		Networks: sandbox.Networks{Egress: filtered, Nat: filtered, Host: d.opts.boundary() < sandbox.HardwareBoundary}}
 }

@@ -25,6 +25,7 @@ type workload struct {
 	dir    string // what is written inside, and the pipes
 	pipes  *pipes
 	killed atomic.Bool
+	daemon.Link
 }
 
 // Parts of a sandbox's directory.
@@ -36,8 +37,8 @@ const (
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *workload) boot(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
-	dialer, err := b.begin(ctx, id, config, layers, s)
+func (b *workload) boot(ctx context.Context, spec sandbox.Spec, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
+	dialer, err := b.begin(ctx, spec, config, layers, s)
 	if err == nil {
 		return dialer, nil
 	}
@@ -46,7 +47,7 @@ func (b *workload) boot(ctx context.Context, id string, config *specs.Spec, laye
 	return nil, errors.Join(err, b.Release(clean))
 }
 
-func (b *workload) begin(ctx context.Context, id string, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
+func (b *workload) begin(ctx context.Context, spec sandbox.Spec, config *specs.Spec, layers []string, s guestagent.Settings) (*channel.Dialer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (b *workload) begin(ctx context.Context, id string, config *specs.Spec, lay
 	// the daemon made of it.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemon.BootTime)
 	defer cancel()
-	d, labels := b.engine.client, map[string]string{ownerLabel: b.engine.Owner.Label, idLabel: id}
+	d, labels := b.engine.client, map[string]string{ownerLabel: b.engine.Owner.Label, idLabel: spec.ID}
 	if err := d.register(whole, b.id, b.engine.opts.shim(), labels, config); err != nil {
 		return nil, err
 	}
@@ -65,7 +66,26 @@ func (b *workload) begin(ctx context.Context, id string, config *specs.Spec, lay
 		return nil, err
 	}
 	dialer, err := guestagent.Meet(ctx, b.pipes, s)
-	return dialer, b.pipes.said.Explain(err)
+	if err != nil {
+		return nil, b.pipes.said.Explain(err)
+	}
+	if err := b.Connect(ctx, b.engine.opts.Network, spec.Network, b.id, b.pid); err != nil {
+		return nil, errors.Join(err, dialer.Close())
+	}
+	if err := b.SetNameServer(ctx, dialer); err != nil {
+		return nil, errors.Join(err, dialer.Close())
+	}
+	return dialer, nil
+}
+
+// pid is that of the container's first process.
+func (b *workload) pid(ctx context.Context) (int, error) {
+	answer, err := b.engine.client.task(ctx, "Get", b.id)
+	if err != nil {
+		return 0, err
+	}
+	process, err := answer.inner(1)
+	return int(process.numbers[3]), err
 }
 
 func (b *workload) part(name string) string { return filepath.Join(b.dir, name) }
@@ -120,9 +140,9 @@ func (b *workload) exit(code uint32) sandbox.Exit {
 
 // Release implements guestagent.Workload. The files go last: what runs uses them.
 func (b *workload) Release(ctx context.Context) error {
-	var err error
+	err := b.Leave()
 	if b.pipes != nil {
-		err = b.pipes.Close()
+		err = errors.Join(err, b.pipes.Close())
 	}
 	if failed := b.engine.client.remove(ctx, b.id); failed != nil {
 		return errors.Join(err, failed)

@@ -25,6 +25,8 @@ const (
 	// recursiveReadOnly is the minor version of the API from which on the daemon can make
 	// everything below a mount read-only.
 	recursiveReadOnly = 44
+	// noDomains keeps the daemon from handing on the host's.
+	noDomains = "."
 )
 
 // container is everything that the daemon is told of a sandbox.
@@ -56,6 +58,10 @@ func (e *engine) container(spec sandbox.Spec, root image.Root, ref, runtime stri
 			StorageOpt: storage(spec.Limits),
 		},
 	}
+	if spec.Network.Mode.Filtered() {
+		// The daemon mounts a file for it, which nobody inside can put another in the place of.
+		what.HostConfig.DNS, what.HostConfig.DNSSearch = []string{sandbox.Gateway}, []string{noDomains}
+	}
 	e.limit(&what.HostConfig, spec.Limits)
 	return what, nil
 }
@@ -74,7 +80,9 @@ func (e *engine) filter() ([]string, error) {
 	return []string{"seccomp=" + string(text)}, err
 }
 
-var networks = map[sandbox.NetworkMode]string{sandbox.NoNetwork: "none", sandbox.HostNetwork: "host"}
+// networks are the daemon's. A sandbox of the egress mode gets its device from this
+// program.
+var networks = map[sandbox.NetworkMode]string{sandbox.NoNetwork: "none", sandbox.EgressNetwork: "none", sandbox.NatNetwork: "none", sandbox.HostNetwork: "host"}
 
 // limit sets the limits, and defaults where the daemon can hold them.
 func (e *engine) limit(r *hostConfig, l sandbox.Limits) {

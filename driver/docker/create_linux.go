@@ -18,12 +18,16 @@ import (
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	return d.engine.Make(ctx, spec, d.making())
+}
+
+func (d *Driver) making() daemon.Making {
 	e := &d.engine
-	return e.Make(ctx, spec, daemon.Making{Driver: Name, Open: d.open, Accepts: e.accepts, Explain: explain,
+	return daemon.Making{Driver: Name, Open: d.open, Accepts: e.accepts, Explain: explain,
 		Ping: func(ctx context.Context) error { return e.api.ping(ctx) },
 		Create: func(ctx context.Context, spec sandbox.Spec, root image.Root) (*daemon.Instance, error) {
 			return e.create(ctx, spec, root, d.opts.Runtime)
-		}})
+		}}
 }
 
 // accepts refuses what cannot be enforced.
@@ -34,8 +38,8 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	switch l := spec.Limits; {
 	case spec.Isolation > sandbox.ProcessBoundary:
 		return refuse(sandbox.Unsupported, "isolation", "docker gives a process boundary, not "+spec.Isolation.String(), "")
-	case spec.Network.Mode == sandbox.EgressNetwork:
-		return refuse(sandbox.Unsupported, "network.mode", "docker cannot filter what is reached", "use none or host")
+	case spec.Network.Mode.Filtered() && e.opaque:
+		return refuse(sandbox.Unsupported, "network.mode", "another runtime than the daemon's own may take the network device for itself", "use none or host")
 	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
 		return refuse(sandbox.Unsupported, "limits.memory",
 			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
@@ -44,6 +48,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		if l.asked(spec.Limits) && !l.held(e.daemon) {
 			return refuse(sandbox.Unavailable, l.field, "the daemon cannot hold it", cgroupRemedy)
 		}
+	}
+	if err := e.network.Accepts(spec.Network); err != nil {
+		return err
 	}
 	return guestagent.RefusesRates(Name, spec.Limits)
 }
@@ -67,11 +74,11 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	}
 	b := &workload{engine: e, limits: spec.Limits}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	dialer, err := b.boot(ctx, what, settings.With(spec.Command))
+	dialer, err := b.boot(ctx, what, settings.With(spec.Command), spec.Network)
 	if err != nil {
 		return nil, err
 	}
-	return e.Add(Name, spec, b, dialer), nil
+	return e.Add(Name, spec, root.Digest, b, dialer), nil
 }
 
 // makeContainer has the daemon make a container. The caller's impatience does not

@@ -6,6 +6,7 @@ import (
 
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -20,6 +21,9 @@ type engine struct {
 	api    *client
 	daemon info
 	guest  string // aether-guest
+
+	network *network.Service
+	opaque  bool // the runtime may be a kernel of its own
 }
 
 // open gets the engine ready at the first need of it.
@@ -40,7 +44,7 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if e.daemon, err = examine(ctx, e.api, opts.Runtime); err != nil {
 		return err
 	}
-	e.Fleet.Logger = opts.Logger
+	e.Fleet.Logger, e.network, e.opaque = opts.Logger, opts.Network, opts.Runtime != ""
 	return e.Furnish(opts.RunDir, opts.Images, func(runDir string) (int, error) { return reap(ctx, e.api, runDir) })
 }
 

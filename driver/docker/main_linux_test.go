@@ -16,6 +16,7 @@ import (
 	"aether/driver/daemon"
 	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -27,7 +28,7 @@ const (
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return docker.New(docker.Options{RunDir: dir, Images: daemontest.Images})
+	return docker.New(docker.Options{RunDir: dir, Images: daemontest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(daemontest.Main(m, newDriver, lacks, start)) }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 }
 
 // Driver makes sandboxes with a Docker Engine. It does nothing until it is asked
@@ -43,5 +46,8 @@ func New(opts Options) *Driver { return &Driver{opts: opts} }
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: sandbox.Verbs{Pause: true}}
+	filtered := d.opts.Network != nil && d.opts.Runtime == ""
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary,
+		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Filesystem, Restore: sandbox.Filesystem},
+		Networks: sandbox.Networks{Egress: filtered, Nat: filtered, Host: true}}
 }

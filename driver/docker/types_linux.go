@@ -31,6 +31,8 @@ type hostConfig struct {
 	Init                               *bool
 	NetworkMode, IpcMode, CgroupnsMode string
 	CapDrop, CapAdd, SecurityOpt       []string
+	DNS                                []string `json:"Dns,omitempty"`
+	DNSSearch                          []string `json:"DnsSearch,omitempty"`
 	LogConfig                          logConfig
 	ShmSize                            int64
 	StorageOpt                         map[string]string `json:",omitempty"`

@@ -19,20 +19,27 @@ type workload struct {
 	engine   *engine
 	limits   sandbox.Limits
 	id       string // the container's
+	pid      int    // of its first process, as the daemon sees it
 	stream   *stream
 	counters daemon.Counters
 	lost     <-chan struct{} // closed when the streams have ended
+	daemon.Link
 }
 
 // boot makes and starts a container and meets the guest service in it. A failure
 // leaves nothing.
-func (b *workload) boot(ctx context.Context, what configuration, s guestagent.Settings) (_ *channel.Dialer, err error) {
+func (b *workload) boot(ctx context.Context, what configuration, s guestagent.Settings, n sandbox.Network) (_ *channel.Dialer, err error) {
 	if b.id, err = b.engine.makeContainer(ctx, what); err != nil {
 		return nil, err
 	}
 	dialer, err := b.start(ctx, s)
+	if err == nil {
+		if err = b.Connect(ctx, b.engine.network, n, b.id, func(context.Context) (int, error) { return b.pid, nil }); err != nil {
+			err = errors.Join(err, dialer.Close(), b.stream.Close())
+		}
+	}
 	if err != nil {
-		return nil, errors.Join(err, b.engine.discard(b.id))
+		return nil, errors.Join(err, b.Leave(), b.engine.discard(b.id))
 	}
 	return dialer, nil
 }
@@ -52,7 +59,8 @@ func (b *workload) start(ctx context.Context, s guestagent.Settings) (_ *channel
 	if err != nil {
 		return nil, errors.Join(err, dialer.Close())
 	}
-	b.counters, _ = daemon.FindCounters(state.Pid, b.id)
+	b.pid = state.Pid
+	b.counters, _ = daemon.FindCounters(b.pid, b.id)
 	b.lost = dialer.Done()
 	return dialer, nil
 }
@@ -144,7 +152,7 @@ func (b *workload) exit() sandbox.Exit {
 
 // Release implements guestagent.Workload.
 func (b *workload) Release(ctx context.Context) error {
-	return errors.Join(b.stream.Close(), remove(ctx, b.engine.api, b.id))
+	return errors.Join(b.stream.Close(), b.Leave(), remove(ctx, b.engine.api, b.id))
 }
 
 // Stats implements guestagent.Workload.

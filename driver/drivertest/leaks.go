@@ -70,9 +70,11 @@ func (c Config) leaks(t *testing.T) {
 				_ = instance.Destroy(t.Context())
 			}
 		}
-		s.interrupted(t)
+		s.interrupted(t, sandbox.Spec{Image: c.Image})
 		c.wantNoGrowth(t, before, dir)
 	})
+	t.Run("networks", func(t *testing.T) { s.egressLeaks(t, dir, sandbox.EgressNetwork) })
+	t.Run("nat", func(t *testing.T) { s.egressLeaks(t, dir, sandbox.NatNetwork) })
 	t.Run("driver", func(t *testing.T) { c.driverLeaks(t, s.driver) })
 }
 
@@ -93,11 +95,11 @@ func closeAfter(t *testing.T, driver sandbox.Driver) {
 // interrupted gives up on Create at various moments, the first of them before it
 // has begun. A driver may be done before; if it is not, it says that its time was
 // over, and nothing else that went wrong because of that.
-func (s *suite) interrupted(t *testing.T) {
+func (s *suite) interrupted(t *testing.T, spec sandbox.Spec) {
 	for n := range s.few(12) {
 		after := s.within(time.Duration(n) * 2 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), after)
-		instance, err := s.driver.Create(ctx, sandbox.Spec{Image: s.Image})
+		instance, err := s.driver.Create(ctx, spec)
 		cancel()
 		switch {
 		case err != nil:

@@ -28,24 +28,34 @@ func Built(t testing.TB) string {
 // buildNeighbour builds the program, which runs in any sandbox: it needs no library.
 func buildNeighbour(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv(neighbourVariable); path != "" {
-		return path
-	}
-	dir, err := os.MkdirTemp("", "aether-neighbour-")
-	if err == nil {
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		err = os.Chmod(dir, 0o711)
-	}
+	path, err := tryNeighbour(t)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return path
+}
+
+// tryNeighbour is buildNeighbour for whoever may not end the test, with which what was
+// built goes.
+func tryNeighbour(t testing.TB) (string, error) {
+	if path := os.Getenv(neighbourVariable); path != "" {
+		return path, nil
+	}
+	dir, err := os.MkdirTemp("", "aether-neighbour-")
+	if err != nil {
+		return "", err
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return "", err
 	}
 	path := filepath.Join(dir, "neighbour")
 	cmd := osexec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "aether/driver/drivertest/neighbour")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	return path
+	return path, nil
 }
 
 // neighbour is that program, running somewhere.

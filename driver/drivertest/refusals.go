@@ -15,7 +15,7 @@ func (s *suite) refusals() []test {
 	for _, c := range refused {
 		tests = append(tests, test{c.name, func(t *testing.T) { s.refuse(t, c) }})
 	}
-	return append(tests, test{"broken image", s.brokenImage}, test{"stronger boundary", s.strongerBoundary})
+	return append(tests, test{"broken image", s.brokenImage}, test{"stronger boundary", s.strongerBoundary}, test{"networks", s.networks})
 }
 
 // refusal is a Spec that must not become a sandbox.
@@ -70,6 +70,21 @@ func (s *suite) strongerBoundary(t *testing.T) {
 			t.Errorf("%v: %v", boundary, err)
 		case boundary > gives && !errors.Is(err, errors.ErrUnsupported):
 			t.Errorf("%v was asked for, and %v is all that there is: %v, %v", boundary, gives, b, err)
+		}
+	}
+}
+
+// networks: a driver has the networks that it says, and refuses the others.
+func (s *suite) networks(t *testing.T) {
+	for _, mode := range []sandbox.NetworkMode{sandbox.NoNetwork, sandbox.EgressNetwork, sandbox.NatNetwork, sandbox.HostNetwork} {
+		_, err := s.try(t, sandbox.Spec{Network: sandbox.Network{Mode: mode}})
+		if !s.driver.Info().Networks.Has(mode) {
+			wantClass(t, err, sandbox.Unsupported)
+			if !namesField(err, "network.mode") {
+				t.Errorf("%q: the field is not named: %v", mode, err)
+			}
+		} else if err != nil && sandbox.ClassOf(err) != sandbox.Unavailable {
+			t.Errorf("%q: %v", mode, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func Run(t *testing.T, config Config) {
 	}{
 		{"commands", s.commands()}, {"streams", s.streams()}, {"terminals", s.terminals()}, {"files", s.files()},
 		{"limits", s.limits()}, {"isolation", s.isolation()}, {"mounts", s.mounts()}, {"lifecycle", s.lifecycle()},
-		{"refusals", s.refusals()}, {"stats", s.stats()}, {"together", s.together()}, {"pause", verbs.pause},
+		{"refusals", s.refusals()}, {"stats", s.stats()}, {"together", s.together()}, {"ports", s.ports()}, {"egress", s.egress(t)}, {"nat", s.nat(t)}, {"pause", verbs.pause},
 		{"snapshot", verbs.snapshot}, {"fork", verbs.fork},
 	} {
 		if len(group.tests) == 0 {
@@ -78,4 +78,8 @@ type test struct {
 type suite struct {
 	Config
 	driver sandbox.Driver
+	// reacher builds the program that probes the network, once.
+	reacher func() (string, error)
+	// mode is the network of the tests that have one.
+	mode sandbox.NetworkMode
 }

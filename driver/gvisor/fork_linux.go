@@ -23,7 +23,7 @@ func (i *instance) Fork(ctx context.Context, children []sandbox.Spec) ([]sandbox
 	return list, nil
 }
 
-func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandbox.Instance, err error) {
+func (i *instance) fork(ctx context.Context, children []sandbox.Spec) ([]sandbox.Instance, error) {
 	m := i.manifest()
 	for _, spec := range children {
 		if err := spec.Validate(); err != nil {
@@ -40,7 +40,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer guestagent.Discard(i.driver.opts.Logger, Name+": what a fork was made from could not be removed", release)
 	if err := i.saveTo(ctx, dir, []part{memory}); err != nil {
 		return nil, err
 	}

@@ -18,12 +18,16 @@ import (
 
 // Create implements sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	return d.engine.Make(ctx, spec, d.making())
+}
+
+func (d *Driver) making() daemon.Making {
 	e := &d.engine
-	return e.Make(ctx, spec, daemon.Making{Driver: Name, Open: d.open, Accepts: e.accepts, Create: e.create, Explain: explain,
+	return daemon.Making{Driver: Name, Open: d.open, Accepts: e.accepts, Create: e.create, Explain: explain,
 		Ping: func(ctx context.Context) error {
 			_, err := e.api.ping(ctx)
 			return err
-		}})
+		}}
 }
 
 // accepts refuses what cannot be enforced.
@@ -36,13 +40,14 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 		return refuse(sandbox.Unsupported, "isolation", "incus containers give a process boundary, not "+spec.Isolation.String(), "")
 	case spec.Network.Mode == sandbox.HostNetwork:
 		return refuse(sandbox.Unsupported, "network.mode", "the daemon gives no container the host's network", "use none, or another driver")
-	case spec.Network.Mode != sandbox.NoNetwork:
-		return refuse(sandbox.Unsupported, "network.mode", "incus cannot filter what is reached", "use none")
 	case l.MemoryBytes > 0 && l.MemoryBytes < guestagent.MinMemory:
 		return refuse(sandbox.Unsupported, "limits.memory",
 			fmt.Sprintf("%d bytes is less than the %d that the service inside the sandbox needs", l.MemoryBytes, guestagent.MinMemory), "")
 	case l.DiskBytes > 0 && !e.host.pool.bounds():
 		return refuse(sandbox.Unavailable, "limits.disk", "the storage pool "+e.host.pool.Name+" ("+e.host.pool.Driver+") cannot bound what is written", diskRemedy)
+	}
+	if err := e.network.Accepts(spec.Network); err != nil {
+		return err
 	}
 	if err := guestagent.RefusesRates(Name, spec.Limits); err != nil {
 		return err
@@ -66,10 +71,10 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	}
 	b := newWorkload(e, what.Name, spec.Limits)
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	if err := b.boot(ctx, settings.With(spec.Command)); err != nil {
+	if err := b.boot(ctx, settings.With(spec.Command), spec.Network); err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
-	return e.Add(Name, spec, b, b.way), nil
+	return e.Add(Name, spec, root.Digest, b, b.way), nil
 }
 
 // makeTries is how often an image may go away before a container is made of it:

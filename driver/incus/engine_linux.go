@@ -5,6 +5,7 @@ import (
 
 	"aether/driver/daemon"
 	"aether/internal/host/cgroup"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -19,6 +20,8 @@ type engine struct {
 	api    *client
 	host   sight
 	groups *cgroup.Hierarchy
+
+	network *network.Service
 }
 
 // open gets the engine ready at the first need of it.
@@ -35,7 +38,7 @@ func (e *engine) start(ctx context.Context, opts Options) (err error) {
 	if e.groups, err = cgroup.Detect(); err != nil {
 		return err
 	}
-	e.Fleet.Logger = opts.Logger
+	e.Fleet.Logger, e.network = opts.Logger, opts.Network
 	return e.Furnish(opts.RunDir, opts.Images, func(runDir string) (int, error) { return e.api.reap(ctx, runDir) })
 }
 

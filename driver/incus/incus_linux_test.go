@@ -121,12 +121,11 @@ func TestRefusals(t *testing.T) {
 		class sandbox.Class
 		field string
 	}{
-		"host's network":   {sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}}, sandbox.Unsupported, "network.mode"},
-		"filtered network": {sandbox.Spec{Network: sandbox.Network{Mode: sandbox.EgressNetwork}}, sandbox.Unsupported, "network.mode"},
-		"a machine":        {sandbox.Spec{Isolation: sandbox.HardwareBoundary}, sandbox.Unsupported, "isolation"},
-		"little memory":    {sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 2 << 20}}, sandbox.Unsupported, "limits.memory"},
-		"disk in a dir":    {sandbox.Spec{Limits: sandbox.Limits{DiskBytes: 1 << 20}}, sandbox.Unavailable, "limits.disk"},
-		"missing source":   {sandbox.Spec{Mounts: []sandbox.Mount{{Source: "/no/such", Target: "/mnt"}}}, sandbox.Invalid, "mounts"},
+		"host's network": {sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}}, sandbox.Unsupported, "network.mode"},
+		"a machine":      {sandbox.Spec{Isolation: sandbox.HardwareBoundary}, sandbox.Unsupported, "isolation"},
+		"little memory":  {sandbox.Spec{Limits: sandbox.Limits{MemoryBytes: 2 << 20}}, sandbox.Unsupported, "limits.memory"},
+		"disk in a dir":  {sandbox.Spec{Limits: sandbox.Limits{DiskBytes: 1 << 20}}, sandbox.Unavailable, "limits.disk"},
+		"missing source": {sandbox.Spec{Mounts: []sandbox.Mount{{Source: "/no/such", Target: "/mnt"}}}, sandbox.Invalid, "mounts"},
 	} {
 		_, err := driver.Create(t.Context(), c.spec)
 		var e *sandbox.Error

@@ -19,6 +19,7 @@ import (
 	"aether/driver/daemon/daemontest"
 	"aether/driver/incus"
 	"aether/internal/host/guestinit"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -31,7 +32,7 @@ const (
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return incus.New(incus.Options{RunDir: dir, Images: daemontest.Images})
+	return incus.New(incus.Options{RunDir: dir, Images: daemontest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(daemontest.Main(m, newDriver, lacks, start)) }

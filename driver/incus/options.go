@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 }
 
 // Driver makes sandboxes with an Incus daemon. It does nothing until it is asked
@@ -42,5 +45,7 @@ func New(opts Options) *Driver { return &Driver{opts: opts} }
 
 // Info implements sandbox.Driver.
 func (d *Driver) Info() sandbox.Info {
-	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary, Verbs: sandbox.Verbs{Pause: true}}
+	return sandbox.Info{Name: Name, Boundary: sandbox.ProcessBoundary,
+		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Filesystem, Restore: sandbox.Filesystem},
+		Networks: sandbox.Networks{Egress: d.opts.Network != nil, Nat: d.opts.Network != nil}}
 }

@@ -22,6 +22,7 @@ type workload struct {
 	counters daemon.Counters
 	life     context.Context // over when somebody asked for the end
 	end      context.CancelFunc
+	daemon.Link
 }
 
 func newWorkload(e *engine, name string, limits sandbox.Limits) *workload {
@@ -31,7 +32,7 @@ func newWorkload(e *engine, name string, limits sandbox.Limits) *workload {
 }
 
 // boot starts a container and meets the guest service in it.
-func (b *workload) boot(ctx context.Context, s guestagent.Settings) (err error) {
+func (b *workload) boot(ctx context.Context, s guestagent.Settings, n sandbox.Network) (err error) {
 	api := b.engine.api
 	if err := api.finish(ctx, http.MethodPut, instancePath(b.name)+"/state", change{Action: "start"}); err != nil {
 		return b.lastWords(ctx, err)
@@ -46,7 +47,16 @@ func (b *workload) boot(ctx context.Context, s guestagent.Settings) (err error) 
 	if err := b.meet(ctx, s); err != nil {
 		return b.lastWords(ctx, err)
 	}
-	return nil
+	if err := b.Connect(ctx, b.engine.network, n, b.name, b.pid); err != nil {
+		return err
+	}
+	return b.SetNameServer(ctx, b.way)
+}
+
+// pid is that of the container's first process.
+func (b *workload) pid(ctx context.Context) (int, error) {
+	now, err := b.engine.api.state(ctx, b.name)
+	return now.Pid, err
 }
 
 const (
@@ -106,10 +116,11 @@ func (b *workload) lastWords(ctx context.Context, err error) error {
 }
 
 // discard removes a sandbox that did not come up.
-func (b *workload) discard() (err error) {
+func (b *workload) discard() error {
 	b.end()
+	err := b.Leave()
 	if b.way != nil {
-		err = b.way.Close()
+		err = errors.Join(err, b.way.Close())
 	}
 	return errors.Join(err, b.engine.api.discard(b.name))
 }
@@ -184,7 +195,7 @@ func (b *workload) crashed(ctx context.Context) sandbox.Exit {
 // Release implements guestagent.Workload.
 func (b *workload) Release(ctx context.Context) error {
 	b.end()
-	return b.engine.api.remove(ctx, b.name)
+	return errors.Join(b.Leave(), b.engine.api.remove(ctx, b.name))
 }
 
 // Stats implements guestagent.Workload.

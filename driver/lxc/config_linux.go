@@ -23,8 +23,7 @@ func config(s command.Stage, spec sandbox.Spec) string {
 	set("rootfs.path", "dir:%s", s.Root)
 	set("rootfs.mount", "%s", filepath.Join(s.Dir, mountDir))
 	set("uts.name", "%s", spec.ID)
-	set("net.0.type", "empty")
-	set("net.0.flags", "up") // the loopback
+	set("namespace.share.net", "%s", filepath.Join(s.Dir, networkFile))
 	set("console.path", "none")
 	set("tty.max", "0")
 	set("pty.max", "1024")

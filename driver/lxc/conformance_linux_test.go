@@ -8,11 +8,12 @@ import (
 	"aether/driver/drivertest"
 	"aether/driver/guestagent"
 	"aether/driver/lxc"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return lxc.New(lxc.Options{RunDir: dir, Images: commandtest.Images})
+	return lxc.New(lxc.Options{RunDir: dir, Images: commandtest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }

@@ -5,6 +5,7 @@ import (
 
 	"aether/driver/command"
 	"aether/image"
+	"aether/network"
 )
 
 // Name is the system's. It is not that of Incus, whose daemon this does without.
@@ -19,6 +20,8 @@ type Options struct {
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 }
 
 // New makes the driver.

@@ -18,7 +18,7 @@ var dropped = []string{
 // arguments is the whole command line. The guest service is an init, so that it
 // needs none above it.
 func arguments(s command.Stage, id string) []string {
-	args := []string{s.Program, "--quiet", "--register=no", "--keep-unit", "--private-network", "--directory=" + s.Root,
+	args := []string{s.Program, "--quiet", "--register=no", "--keep-unit", "--network-namespace-path=/proc/self/ns/net", "--directory=" + s.Root,
 		"--console=pipe", "--hostname=" + hostname(id), "--link-journal=no", "--resolv-conf=off", "--timezone=off",
 		"--no-new-privileges=yes", "--drop-capability=" + strings.Join(dropped, ","), "--capability=CAP_SYS_PTRACE",
 		"--system-call-filter=~" + strings.Join(append(command.Refused(), "io_setup"), " "),

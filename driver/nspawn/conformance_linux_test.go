@@ -8,11 +8,12 @@ import (
 	"aether/driver/drivertest"
 	"aether/driver/guestagent"
 	"aether/driver/nspawn"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver {
-	return nspawn.New(nspawn.Options{RunDir: dir, Images: commandtest.Images})
+	return nspawn.New(nspawn.Options{RunDir: dir, Images: commandtest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, nil)) }

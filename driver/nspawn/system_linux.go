@@ -9,8 +9,9 @@ import (
 
 func system() command.System {
 	return command.System{
-		Name: Name, Program: Name, Install: "install the package systemd-container", MinMemory: 24 << 20,
-		Needs: command.NeedsRoot("systemd-nspawn needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
+		Name: Name, Program: Name, Install: "install the package systemd-container", MinMemory: 24 << 20, OwnNetwork: true,
+		NoHostNetwork: "with the host's network systemd-nspawn mounts a /sys that the root of a user namespace may not",
+		Needs:         command.NeedsRoot("systemd-nspawn needs more ids inside than the one that an ordinary user has", "run as root, or use crun or bubblewrap"),
 		Version: func(ctx context.Context, path string) (string, error) {
 			return command.FirstLine(ctx, path, "--version")
 		},
@@ -19,10 +20,6 @@ func system() command.System {
 }
 
 func invoke(s command.Stage, spec sandbox.Spec) (command.Command, error) {
-	if spec.Network.Mode != sandbox.NoNetwork {
-		return command.Command{}, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
-			Reason: "with the host's network systemd-nspawn mounts a /sys that the root of a user namespace may not", Remedy: "use none, or another driver"}
-	}
 	if err := makeGroups(s.Group); err != nil {
 		return command.Command{}, err
 	}

@@ -1,6 +1,8 @@
 package oci
 
 import (
+	"slices"
+
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"aether/driver/command"
@@ -11,6 +13,8 @@ import (
 // that holds them.
 func config(s command.Stage, spec sandbox.Spec) *specs.Spec {
 	linux := command.OCILinux(spec)
+	// The runtime is in the sandbox's network namespace already.
+	linux.Namespaces = slices.DeleteFunc(linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
 	process := &specs.Process{Args: command.GuestArgs, Cwd: "/", NoNewPrivileges: true, Capabilities: command.OCICapabilities(command.Capabilities)}
 	if s.Single {
 		// One more user namespace, in which the caller is no root.

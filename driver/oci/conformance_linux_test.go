@@ -12,6 +12,7 @@ import (
 	"aether/driver/drivertest"
 	"aether/driver/guestagent"
 	"aether/driver/oci"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -19,7 +20,7 @@ import (
 const runtimeVariable = "AETHER_OCI_TEST_RUNTIME"
 
 func newDriver(dir string) sandbox.Driver {
-	return oci.New(oci.Options{Runtime: oci.Runtime(os.Getenv(runtimeVariable)), RunDir: dir, Images: commandtest.Images})
+	return oci.New(oci.Options{Runtime: oci.Runtime(os.Getenv(runtimeVariable)), RunDir: dir, Images: commandtest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, prepare)) }

@@ -5,6 +5,7 @@ import (
 
 	"aether/driver/command"
 	"aether/image"
+	"aether/network"
 )
 
 // Runtime is a program that reads bundles.
@@ -27,6 +28,8 @@ type Options struct {
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 }
 
 // New makes the driver of one runtime.
@@ -34,5 +37,5 @@ func New(opts Options) *command.Driver {
 	if opts.Runtime == "" {
 		opts.Runtime = Runc
 	}
-	return command.New(system(opts.Runtime), command.Options{Images: opts.Images, RunDir: opts.RunDir, Logger: opts.Logger})
+	return command.New(system(opts.Runtime), command.Options{Images: opts.Images, RunDir: opts.RunDir, Logger: opts.Logger, Network: opts.Network})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -27,7 +26,7 @@ var minMemory = map[Runtime]int64{Runc: 48 << 20, Crun: 24 << 20, Youki: 24 << 2
 
 func system(r Runtime) command.System {
 	s := command.System{
-		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r], OwnNetwork: r == Youki,
+		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r], OwnNetwork: true,
 		Version: func(ctx context.Context, path string) (string, error) {
 			line, err := command.FirstLine(ctx, path, "--version")
 			return strings.TrimLeft(strings.TrimPrefix(line, string(r)+" version"), ": "), err
@@ -86,9 +85,7 @@ func (r Runtime) command(s command.Stage, spec sandbox.Spec) (command.Command, e
 // suitYouki changes a bundle to one that youki reads as it is meant. Youki takes the
 // mask and the value of a filter's condition for each other, and knows no filters at
 // all unless it was built with them, so that the guest service puts ours on itself.
-// The loopback of a network namespace that it made would stay down.
 func suitYouki(bundle *specs.Spec) (err error) {
-	bundle.Linux.Namespaces = slices.DeleteFunc(bundle.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
 	bundle.Linux.CgroupsPath = feignedGroup
 	bundle.Linux.Seccomp = nil
 	bundle.Process.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"} // wanted also for a program that is named by its path
