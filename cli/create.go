@@ -74,11 +74,11 @@ func (f *createFlags) request(cmd *cobra.Command, drivers *drivers) (req engine.
 	if req.Spec, err = f.spec(); err != nil {
 		return req, err
 	}
-	if err := f.checkSource(cmd); err != nil {
+	if err := f.checkSource(cmd, req.Spec.Network); err != nil {
 		return req, err
 	}
 	if f.template != "" || f.snapshot != "" {
-		req.Spec = sandbox.Spec{Limits: req.Spec.Limits}
+		req.Spec = sandbox.Spec{Limits: req.Spec.Limits, Network: req.Spec.Network}
 	}
 	if req.Metadata, err = parseMetadata(f.terms.metadata); err != nil {
 		return req, err
@@ -97,7 +97,7 @@ func (f *createFlags) request(cmd *cobra.Command, drivers *drivers) (req engine.
 }
 
 // checkSource refuses what a template or a snapshot has said already.
-func (f *createFlags) checkSource(cmd *cobra.Command) error {
+func (f *createFlags) checkSource(cmd *cobra.Command, n sandbox.Network) error {
 	switch {
 	case f.template != "" && f.snapshot != "":
 		return sandbox.Invalidf("--snapshot", "it cannot be combined with --template")
@@ -111,5 +111,5 @@ func (f *createFlags) checkSource(cmd *cobra.Command) error {
 			return sandbox.Invalidf("--"+name, "a fork has what its template has, and so has what is made of a snapshot")
 		}
 	}
-	return nil
+	return forkNetwork(n)
 }

@@ -51,13 +51,18 @@ func (d *drivers) canonical(name string) (string, error) {
 	return "", unknownName("--driver", name, names)
 }
 
-// asFlag names the field at fault, if the driver was chosen by it, as its flag.
+// flagOf are the flags of fields that the host has a say in.
+var flagOf = map[string]string{"driver": "--driver", "isolation": "--isolation", "network.mode": "--net", "network.allow": "--allow", "network.deny": "--deny",
+	"network.proxy": "--proxy", "network.connections": "--max-connections", "network.bytes_per_second": "--net-rate"}
+
+// asFlag names the field at fault as its flag, if it is one that a driver or an engine
+// refuses.
 func asFlag(err error) error {
 	var e *sandbox.Error
-	if !errors.As(err, &e) || e.Field != "driver" && e.Field != "isolation" {
+	if !errors.As(err, &e) || flagOf[e.Field] == "" {
 		return err
 	}
 	flagged := *e
-	flagged.Field = "--" + e.Field
+	flagged.Field = flagOf[e.Field]
 	return &flagged
 }

@@ -12,22 +12,27 @@ import (
 )
 
 func forkCommand() *cobra.Command {
-	f, count := &termFlags{}, 1
+	f, net, count := &termFlags{}, &networkFlags{fixed: true}, 1
 	cmd := &cobra.Command{
 		Use:   "fork ID",
 		Short: "Branch a running sandbox, and print the ids of its children",
 		Long: `Branch a running sandbox: each child goes on from the same instruction, with the same memory and
 files, in a sandbox of its own. The source goes on too. Time to live, metadata and the like are
-each child's own, and not the source's.`,
-		Example: "  aether fork 7k2m9x0r4c8v1b5n3q6w\n  aether fork 7k2m9x0r4c8v1b5n3q6w -n 8 --timeout 10m --metadata try=2",
+each child's own, and not the source's. Children may reach what the source may, or what --allow and
+the like say instead.`,
+		Example: "  aether fork 7k2m9x0r4c8v1b5n3q6w\n  aether fork 7k2m9x0r4c8v1b5n3q6w -n 8 --timeout 10m --metadata try=2\n  aether fork 7k2m9x0r4c8v1b5n3q6w --allow packages",
 		Args:    exactly(1, "one id"), ValidArgsFunction: completeIDs(1, engine.Running),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 1, "how many children")
 	f.register(cmd)
+	net.registerNetwork(cmd)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req, err := f.fork(count)
 		if err != nil {
+			return err
+		}
+		if req.Network, err = net.other(cmd); err != nil {
 			return err
 		}
 		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {

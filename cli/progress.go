@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aether/image"
+	"aether/network/list"
 	"aether/rest"
 )
 
@@ -22,7 +23,7 @@ const (
 	redraw = 100 * time.Millisecond
 )
 
-// showProgress has the progress of images drawn on the terminal that is standard
+// showProgress has the progress of images, and who is asked for a list, drawn on the terminal that is standard
 // error; where that is none, or a program reads the answer, nothing is drawn. The
 // line is gone when done returns, and nobody else may write there before.
 func showProgress(ctx context.Context, cmd *cobra.Command, json bool) (_ context.Context, done func()) {
@@ -35,13 +36,15 @@ func showProgress(ctx context.Context, cmd *cobra.Command, json bool) (_ context
 	stop := make(chan struct{})
 	var drawing sync.WaitGroup
 	drawing.Go(func() { line.run(stop) })
-	return image.WithProgress(ctx, line.observe), func() {
+	ctx = image.WithProgress(ctx, func(p image.Progress) { line.observe(func() string { return progressText(p) }) })
+	ctx = list.WithProgress(ctx, func(names []string) { line.observe(func() string { return askingText(names) }) })
+	return ctx, func() {
 		close(stop)
 		drawing.Wait()
 	}
 }
 
-// progressLine is the last line of a terminal, while an image is on its way.
+// progressLine is the last line of a terminal, while something is on its way.
 type progressLine struct {
 	to    io.Writer
 	width int
@@ -49,17 +52,17 @@ type progressLine struct {
 
 	mu    sync.Mutex
 	began time.Time // when the first report came
-	now   image.Progress
+	now   func() string
 }
 
-// observe is called at every read from the source, and so only takes notes.
-func (l *progressLine) observe(p image.Progress) {
+// observe is called at every read from a source, and so only takes notes.
+func (l *progressLine) observe(text func() string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.began.IsZero() {
 		l.began = time.Now()
 	}
-	l.now = p
+	l.now = text
 }
 
 func (l *progressLine) run(stop <-chan struct{}) {
@@ -68,8 +71,8 @@ func (l *progressLine) run(stop <-chan struct{}) {
 	for {
 		select {
 		case <-tick.C:
-			if p, late := l.late(); late {
-				l.draw(progressText(p))
+			if text, late := l.late(); late {
+				l.draw(text())
 			}
 		case <-stop:
 			l.draw("")
@@ -79,7 +82,7 @@ func (l *progressLine) run(stop <-chan struct{}) {
 }
 
 // late says whether somebody has waited long enough to be told.
-func (l *progressLine) late() (image.Progress, bool) {
+func (l *progressLine) late() (text func() string, late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now, !l.began.IsZero() && time.Since(l.began) >= patience
@@ -109,6 +112,14 @@ func progressText(p image.Progress) string {
 	unit, name := unitOf(p.Total)
 	return fmt.Sprintf("aether: preparing the image: %d of %d layers, %.1f of %.1f %s",
 		p.Ready, p.Layers, float64(p.Done)/unit, float64(p.Total)/unit, name)
+}
+
+// askingText says who is asked which hosts are used.
+func askingText(names []string) string {
+	if len(names) == 0 {
+		return "aether: looking where the hosts of the lists are"
+	}
+	return visible("aether: asking which hosts are used: " + strings.Join(names, ", "))
 }
 
 // unitOf chooses the unit in which a size is read best.

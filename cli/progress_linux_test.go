@@ -250,3 +250,15 @@ func TestProgressLineIsReplaced(t *testing.T) {
 		t.Errorf("drawn %q, want %q", got, want)
 	}
 }
+
+func TestAskingText(t *testing.T) {
+	for want, names := range map[string][]string{
+		"aether: asking which hosts are used: pip, npm":    {"pip", "npm"},
+		`aether: asking which hosts are used: \x1b[2Jx:1`:  {"\x1b[2Jx:1"},
+		"aether: looking where the hosts of the lists are": nil,
+	} {
+		if got := askingText(names); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -57,6 +57,11 @@ type runResult struct {
 	PeakMemoryBytes *int64   `json:"peak_memory_bytes,omitempty"`
 	Stdout          stream   `json:"stdout"`
 	Stderr          stream   `json:"stderr"`
+
+	// Denied is what the network denied, and DenialsMissed how many decisions about it are
+	// not known, with --net ask.
+	Denied        []denial `json:"denied,omitempty"`
+	DenialsMissed int64    `json:"decisions_missed,omitempty"`
 }
 
 // runTimes are in milliseconds since the beginning of the command line's work.
@@ -66,12 +71,13 @@ type runTimes struct {
 	Exit      float64  `json:"exit_ms"`
 }
 
-func (s *session) print(status guest.Status, code int, timeout bool, ended time.Time) error {
+// print completes the answer and prints it.
+func (s *session) print(r runResult, status guest.Status, code int, timeout bool, ended time.Time) error {
 	info := s.driver.Info()
-	r := runResult{Sandbox: s.instance.ID(), Driver: info.Name, Boundary: info.Boundary,
-		Exit: code, TimedOut: timeout, OutOfMemory: status.OutOfMemory,
-		Times:  runTimes{Created: s.since(s.created), Exit: s.since(ended)},
-		Stdout: s.streams.out.stream(), Stderr: s.streams.err.stream()}
+	r.Sandbox, r.Driver, r.Boundary = s.instance.ID(), info.Name, info.Boundary
+	r.Exit, r.TimedOut, r.OutOfMemory = code, timeout, status.OutOfMemory
+	r.Times = runTimes{Created: s.since(s.created), Exit: s.since(ended)}
+	r.Stdout, r.Stderr = s.streams.out.stream(), s.streams.err.stream()
 	if status.Signal != 0 {
 		r.Signal = status.Signal.String()
 	}

@@ -22,18 +22,21 @@ const (
 
 // runFlags are the flags of run, as typed.
 type runFlags struct {
-	isolation, driver, image, memory, disk, net string
-	diskReadRate, diskWriteRate                 string
-	workdir, user, template, code               string
-	cpus                                        float64
-	pids                                        int64
-	env, mounts                                 []string
-	explain, onDisk                             bool
+	isolation, driver, image, memory, disk string
+	diskReadRate, diskWriteRate            string
+	workdir, user, template, code          string
+	cpus                                   float64
+	pids                                   int64
+	env, mounts                            []string
+	explain, onDisk                        bool
+	publish                                []string
+	forwards                               []forward
+	networkFlags
 	streamFlags
 }
 
 func runCommand(drivers *drivers) *cobra.Command {
-	f := &runFlags{}
+	f := &runFlags{networkFlags: networkFlags{asks: true}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command in a new sandbox",
@@ -47,6 +50,9 @@ func runCommand(drivers *drivers) *cobra.Command {
   aether run --isolation hardware -- uname -a
   aether run --explain -- true
   aether run --json -- true
+  aether run --allow packages -- pip download six
+  aether run --net ask -- ./install.sh
+  aether run -p 8080:80 -- python3 -m http.server 80
   aether run --template py -c 'print(6*7)'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.template != "" {
@@ -73,6 +79,7 @@ func (f *runFlags) register(cmd *cobra.Command, drivers *drivers) {
 	flags.SetInterspersed(false) // flags after the command are the command's
 	f.registerStreams(cmd)
 	flags.BoolVar(&f.json, "json", false, "print exit, times, peak memory, driver and output as JSON")
+	flags.StringArrayVarP(&f.publish, "publish", "p", nil, "have [ADDRESS:]LOCAL of this host reach a port inside, as 8080:80; repeatable")
 	flags.BoolVar(&f.explain, "explain", false, "print every system call of the set-up instead of running")
 	flags.StringVar(&f.template, "template", "", "fork this template instead of making a sandbox")
 	flags.StringVarP(&f.code, "code", "c", "", "run this code in the template's interpreter")
@@ -98,16 +105,20 @@ func (f *runFlags) registerSandbox(cmd *cobra.Command, drivers *drivers) {
 	flags.StringArrayVar(&f.mounts, "mount", nil, "show SRC:DST[:ro|rw] of the host inside, read-only unless rw; repeatable")
 	flags.StringVarP(&f.workdir, "workdir", "w", "", "directory to start in")
 	flags.StringVarP(&f.user, "user", "u", "", "user of the image to run as")
-	flags.StringVar(&f.net, "net", "none", "network: none, or host (not isolated at all)")
+	f.registerNetwork(cmd)
 	f.complete(cmd, drivers)
 }
 
 func (f *runFlags) complete(cmd *cobra.Command, drivers *drivers) {
-	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "net": {"none", "host"}, "driver": drivers.Names()} {
-		fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-		if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
-			panic(err) // the flag was registered just above
-		}
+	for flag, values := range map[string][]string{"isolation": {"process", "kernel", "hardware"}, "driver": drivers.Names()} {
+		completeFlag(cmd, flag, values)
+	}
+}
+
+// completeFlag offers values for a flag that was registered.
+func completeFlag(cmd *cobra.Command, flag string, values []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
 	}
 }
 
@@ -137,22 +148,18 @@ func (f *runFlags) spec() (spec sandbox.Spec, err error) {
 		return spec, err
 	}
 	spec.Command.WorkDir, spec.Command.User = f.workdir, f.user
-	switch f.net {
-	case "none":
-	case "host":
-		spec.Network.Mode = sandbox.HostNetwork
-	default:
-		return spec, unknownName("--net", f.net, []string{"none", "host"})
+	if spec.Network, err = f.network(); err != nil {
+		return spec, err
 	}
 	if err := f.validateStreams(); err != nil {
 		return spec, err
 	}
-	return spec, spec.Validate()
+	return spec, asFlag(spec.Validate())
 }
 
-func parseEnv(list []string) (map[string]string, error) {
+func parseEnv(entries []string) (map[string]string, error) {
 	env := map[string]string{}
-	for _, entry := range list {
+	for _, entry := range entries {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok {
 			return nil, sandbox.Invalidf("--env", "%.60q is not K=V", entry)
@@ -162,9 +169,9 @@ func parseEnv(list []string) (map[string]string, error) {
 	return env, nil
 }
 
-func parseMounts(list []string) ([]sandbox.Mount, error) {
+func parseMounts(entries []string) ([]sandbox.Mount, error) {
 	var mounts []sandbox.Mount
-	for _, entry := range list {
+	for _, entry := range entries {
 		parts := strings.Split(entry, ":")
 		writable := len(parts) == 3 && parts[2] == "rw"
 		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && !writable && parts[2] != "ro" {
@@ -184,23 +191,29 @@ func (f *runFlags) run(cmd *cobra.Command, drivers *drivers, args []string) erro
 	if err != nil {
 		return err
 	}
+	if f.forwards, err = parseForwards("--publish", f.publish); err != nil {
+		return err
+	}
+	if f.template != "" && f.net == askMode {
+		return &sandbox.Error{Class: sandbox.Invalid, Field: "--net", Reason: "a daemon holds the forks of a template, and does not tell what their networks denied", Remedy: "use egress"}
+	}
 	if f.template != "" {
 		return launchError(cmd, f.runTemplate(cmd, spec, args))
 	}
 	if f.code != "" {
 		return &sandbox.Error{Class: sandbox.Invalid, Field: "-c", Reason: "it needs the interpreter of a template", Remedy: "use --template, or name the interpreter as the command"}
 	}
-	list, err := drivers.candidates(f.driver, spec.Isolation)
+	candidates, err := drivers.candidates(f.driver, spec.Isolation)
 	if err != nil {
 		return launchError(cmd, err)
 	}
 	if f.explain {
-		return explainSetUp(cmd, list.First(), spec, args)
+		return explainSetUp(cmd, candidates.First(), spec, args)
 	}
 	if spec.Network.Mode == sandbox.HostNetwork {
 		printError(cmd, "aether: warning: --net host gives the command the host's own network, with everything that listens there")
 	}
-	err = newSession(f, cmd).run(list, spec, args)
+	err = newSession(f, cmd).run(candidates, spec, args)
 	return launchError(cmd, err)
 }
 

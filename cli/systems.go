@@ -22,7 +22,10 @@ sandbox is carried over:
 
   filesystem   files; processes start anew
   checkpoint   files and memory, copied
-  live         files and memory, pages shared copy-on-write`,
+  live         files and memory, pages shared copy-on-write
+
+Last, which networks its sandboxes can have: none, egress (what a policy allows, and nothing
+else), nat (the same by address, through the kernel) or the host's own.`,
 		Example: `  aether systems
   aether systems --json`,
 		Args: noArguments,
@@ -44,7 +47,9 @@ type availability struct {
 	System   string           `json:"system"`
 	Boundary sandbox.Boundary `json:"boundary"`
 	Driver   bool             `json:"driver"`
-	Verbs    *sandbox.Verbs   `json:"verbs,omitempty"` // nil without a driver
+	// Verbs and Networks are nil without a driver.
+	Verbs    *sandbox.Verbs    `json:"verbs,omitempty"`
+	Networks *sandbox.Networks `json:"networks,omitempty"`
 	sandbox.Report
 }
 
@@ -60,7 +65,7 @@ func availabilities(ctx context.Context, drivers []sandbox.Driver) []availabilit
 	}
 	for i, report := range probeAll(ctx, drivers) {
 		info := drivers[i].Info()
-		a := availability{info.Name, info.Boundary, true, &info.Verbs, report}
+		a := availability{info.Name, info.Boundary, true, &info.Verbs, &info.Networks, report}
 		if at, judged := place[info.Name]; judged {
 			list[at] = a
 		} else {
@@ -73,9 +78,9 @@ func availabilities(ctx context.Context, drivers []sandbox.Driver) []availabilit
 // systemsText is the table. Its notes are a column, or stand below each system
 // where the screen is too narrow for one.
 func systemsText(list []availability, s screen) string {
-	t := table{titles: []string{"system", "boundary", "here", "pause", "snapshot", "restore", "fork"}}
+	t := table{titles: []string{"system", "boundary", "here", "pause", "snapshot", "restore", "fork", "network"}}
 	for _, a := range list {
-		t.rows = append(t.rows, append([]cell{text(a.System), text(a.Boundary.String()), a.here()}, a.verbs()...))
+		t.rows = append(t.rows, append([]cell{text(a.System), text(a.Boundary.String()), a.here()}, append(a.verbs(), a.networks())...))
 	}
 	const leastRoom = 40
 	if s.width == 0 || s.width-t.width() >= leastRoom {
@@ -111,6 +116,20 @@ func (a availability) verbs() []cell {
 		}
 	}
 	return list
+}
+
+// networks are the modes that sandboxes of the system can have.
+func (a availability) networks() cell {
+	if a.Networks == nil {
+		return cell{"-", dim}
+	}
+	modes := "none"
+	for _, mode := range []sandbox.NetworkMode{sandbox.EgressNetwork, sandbox.NatNetwork, sandbox.HostNetwork} {
+		if a.Networks.Has(mode) {
+			modes += " " + string(mode)
+		}
+	}
+	return text(modes)
 }
 
 // here is not an answer where there is no driver to ask.

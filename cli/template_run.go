@@ -19,7 +19,7 @@ import (
 )
 
 // fixedByTemplate are the flags of run that say what a template has said already.
-var fixedByTemplate = []string{"isolation", "driver", "image", "on-disk", "env", "mount", "workdir", "user", "net", "explain"}
+var fixedByTemplate = []string{"isolation", "driver", "image", "on-disk", "env", "mount", "workdir", "user", "explain"}
 
 // runTemplate runs something in a fork of a template: a command, code, or what the
 // template left running.
@@ -28,6 +28,9 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 		if cmd.Flags().Changed(name) {
 			return sandbox.Invalidf("--"+name, "a fork has what its template has")
 		}
+	}
+	if err := forkNetwork(spec.Network); err != nil {
+		return err
 	}
 	// Whoever sends a signal while the daemon is asked does not wait for its answer.
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -42,7 +45,7 @@ func (f *runFlags) runTemplate(cmd *cobra.Command, spec sandbox.Spec, args []str
 		return suggestTemplate(ctx, client, err, f.template)
 	}
 	stop()
-	return f.runFork(cmd, &forks{client, info}, sandbox.Spec{Limits: spec.Limits}, args)
+	return f.runFork(cmd, &forks{client, info}, sandbox.Spec{Limits: spec.Limits, Network: spec.Network}, args)
 }
 
 // runFork runs what was asked for in a fork.

@@ -45,6 +45,14 @@ func (r ForkRequest) validate() error {
 	if r.Count < 0 || r.Count > maxFork {
 		return sandbox.Invalidf("count", "%d is not between 1 and %d", r.Count, maxFork)
 	}
+	if r.Network != nil {
+		if err := (sandbox.Spec{Network: *r.Network}).Validate(); err != nil {
+			return err
+		}
+		if !r.Network.Mode.Filtered() {
+			return sandbox.Invalidf("network.mode", "that of a fork can be egress, or is its source's")
+		}
+	}
 	return terms{r.Metadata, r.Timeout, r.Then, r.Key}.validate(Caller{Tenant: "any"})
 }
 
@@ -61,13 +69,18 @@ func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkReque
 	if !ok {
 		return nil, &sandbox.Error{Class: sandbox.Unsupported, Reason: source.copy().Driver + " cannot fork sandboxes"}
 	}
+	if req.Network != nil {
+		if _, err := f.rights.permit(who, sandbox.Spec{Network: *req.Network}); err != nil {
+			return nil, err
+		}
+	}
 	records, specs := f.children(source.copy(), req)
 	boxes, err := f.rights.grant(who, source.tenant, source.copy().Spec, len(records), func(grants []*access.Grant) ([]*box, error) {
 		return f.withVolumes(records, func([]sandbox.Mount) ([]*box, error) { // the source's
 			var instances []sandbox.Instance
 			start := time.Now()
 			err := soon(ctx, func() (err error) {
-				instances, err = forker.Fork(ctx, specs)
+				instances, err = forker.Fork(f.revealing(ctx, source.tenant), specs)
 				return err
 			})
 			if err != nil {
@@ -88,6 +101,7 @@ func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkReque
 		ids[i] = b.id
 	}
 	forked := Event{Kind: EventForked, Detail: map[string]string{"children": strings.Join(ids, " ")}}
+	tellClosed(forked.Detail, source.instance())
 	if err := source.change(func(*record) {}, forked); err != nil {
 		f.engine.log.Error("engine: that a sandbox was forked could not be written", "sandbox", source.id, "err", err)
 	}
@@ -101,6 +115,9 @@ func (f *fleet) children(source record, req ForkRequest) (records []record, spec
 		r.Driver, r.Why, r.Spec, r.Template, r.Parent = source.Driver, "its source is there", source.Spec, source.Template, source.ID
 		r.Keep, r.AutoResume, r.Asked, r.Resident = req.Keep, req.AutoResume, source.Asked, source.Resident
 		r.Volumes, r.Restored = source.Volumes, source.ofCheckpoint()
+		if req.Network != nil {
+			r.Spec.Network = *req.Network
+		}
 		records, specs = append(records, r), append(specs, r.childSpec(r.ID))
 	}
 	return records, specs

@@ -159,7 +159,7 @@ func (f *fleet) create(ctx context.Context, who Caller, req CreateRequest) (*box
 		return f.withVolumes([]record{planned}, func(mounts []sandbox.Mount) ([]*box, error) {
 			asked := spec
 			asked.ID, asked.Mounts = planned.ID, mounts
-			choice, err := list.Create(f.rights.fetching(ctx, who.Tenant, !who.Operator), asked)
+			choice, err := list.Create(f.acting(ctx, who.Tenant, !who.Operator), asked)
 			if err != nil {
 				return nil, err
 			}
@@ -197,6 +197,7 @@ func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []reco
 		if r.Parent != "" {
 			detail["parent"] = r.Parent
 		}
+		tellClosed(detail, instances[i])
 		if err := boxes[i].change(func(*record) {}, Event{Kind: EventCreated, Detail: detail}, Event{Kind: EventStarted}); err != nil {
 			return nil, errors.Join(err, f.abandon(boxes[:i]), destroyInstances(ctx, instances))
 		}

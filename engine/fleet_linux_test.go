@@ -16,6 +16,7 @@ import (
 	"aether/engine/access"
 	"aether/guest"
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -32,6 +33,8 @@ type house struct {
 	dir    string
 	keep   sandbox.Fidelity
 	access access.Config
+	// network is that of the cells, or nil.
+	network *network.Service
 }
 
 // unbounded are rights that hosts without control groups of this user's can hold too.
@@ -45,14 +48,14 @@ func newHouse(t testing.TB, keep sandbox.Fidelity) *house {
 	if keep == sandbox.Checkpoint && runtime.GOARCH != "amd64" {
 		t.Skip("the memory of cells is kept on amd64 only")
 	}
-	return &house{t, t.TempDir(), keep, openAccess}
+	return &house{t: t, dir: t.TempDir(), keep: keep, access: openAccess}
 }
 
 func (h *house) options() engine.Options {
 	at := func(name string) string { return filepath.Join(h.dir, name) }
 	images := sync.OnceValues(func() (*image.Store, error) { return image.Open(at("images")) })
 	return engine.Options{State: at("state"), Access: h.access, Drivers: []sandbox.Maker{{Name: cell.Name, New: func() sandbox.Driver {
-		return cell.New(cell.Options{Images: images, RunDir: at("run")})
+		return cell.New(cell.Options{Images: images, RunDir: at("run"), Network: h.network})
 	}}}}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func (c *catalogue) fork(ctx context.Context, who Caller, v *version, t *Templat
 		specs[i].ID = newID()
 	}
 	_, err = c.fleet.rights.grant(who, v.key.tenant, takes, len(specs), func(grants []*access.Grant) (_ []*box, err error) {
-		children, err = t.Fork(ctx, specs...)
+		children, err = t.Fork(c.fleet.revealing(ctx, v.key.tenant), specs...)
 		for i, child := range children {
 			child.take(grants[i])
 		}
@@ -157,6 +158,10 @@ func (f *fleet) adoptChild(ctx context.Context, v *version, t *Template, child *
 	resident := t.resident
 	r.Template, r.Parent, r.Resident, r.Took = v.name(), v.id, &resident, child.Took()
 	instance, grant := child.hand()
+	if err := f.refreshSecrets(ctx, v.key.tenant, instance, spec.Network); err != nil {
+		grant.Give()
+		return nil, errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
+	}
 	boxes, err := f.adopt(ctx, t.driver, []record{r}, []sandbox.Instance{instance}, []*access.Grant{grant})
 	if err != nil {
 		grant.Give()

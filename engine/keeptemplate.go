@@ -220,7 +220,7 @@ func (c *catalogue) restore(ctx context.Context, v *version, notify func(string)
 		return nil, err
 	}
 	notify(StepRestore)
-	instance, err := restorer.Restore(c.fleet.rights.fetching(ctx, r.Tenant, !r.Operator), filepath.Join(c.records.Home(v.id), r.Kept), sandbox.Checkpoint, childSpec(r.Recipe.Spec, v.id))
+	instance, err := restorer.Restore(c.fleet.acting(ctx, r.Tenant, !r.Operator), filepath.Join(c.records.Home(v.id), r.Kept), sandbox.Checkpoint, childSpec(r.Recipe.Spec, v.id))
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // draw is a command that leaves something else every time that it runs.
 func draw(file string) []string {
-	return []string{"sh", "-c", "cat /proc/sys/kernel/random/uuid > /tmp/" + file}
+	return []string{"sh", "-c", "od -An -N16 -tx1 /dev/urandom | tr -d ' ' > /tmp/" + file}
 }
 
 // drawing is a template whose commands leave random files of these names.

@@ -19,6 +19,9 @@ import (
 	"aether/sandbox"
 )
 
+// scratch is a directory that all may pass through.
+var scratch string
+
 // cells makes the cells of all tests.
 var cells *cell.Driver
 
@@ -43,6 +46,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	scratch = dir
 	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
 	cells = cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "run")})
 	if err := warmUp(); err != nil {

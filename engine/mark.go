@@ -108,7 +108,7 @@ func (f *fleet) freezeFork(ctx context.Context, b *box) (*origin, error) {
 	spec.Timeouts = sandbox.Timeouts{} // it ends with the box
 	var made []sandbox.Instance
 	err := soon(ctx, func() (err error) {
-		made, err = forker.Fork(ctx, []sandbox.Spec{spec})
+		made, err = forker.Fork(f.revealing(ctx, b.tenant), []sandbox.Spec{spec})
 		return err
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *fleet) fromMark(ctx context.Context, b *box, r record, name string) (sa
 	if err != nil {
 		return nil, nil, err
 	}
-	made, _, err := m.forkOnce(ctx, []sandbox.Spec{r.laterSpec(r.nextInstance())})
+	made, _, err := m.forkOnce(f.revealing(ctx, b.tenant), []sandbox.Spec{r.laterSpec(r.nextInstance())})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -111,7 +111,11 @@ func (f *fleet) keep(ctx context.Context, b *box, how keeping) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := b.change(paused(kept, fidelity, reason, how)); err != nil {
+	to, event := paused(kept, fidelity, reason, how)
+	if fidelity == sandbox.Checkpoint {
+		tellClosed(event.Detail, instance)
+	}
+	if err := b.change(to, event); err != nil {
 		return errors.Join(err, thaw())
 	}
 	b.unserved()
@@ -218,7 +222,9 @@ func (f *fleet) goLive(ctx context.Context, b *box, give sandbox.Fidelity) error
 		f.letGoOfVolumes(b.copy())
 		return err
 	}
-	if err := b.change(resumed(give, r.Reason)); err != nil {
+	to, event := resumed(give, r.Reason)
+	tellClosed(event.Detail, instance)
+	if err := b.change(to, event); err != nil {
 		err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
 		f.letGoOfVolumes(b.copy())
 		return err
@@ -267,7 +273,7 @@ func (f *fleet) restoreOver(ctx context.Context, r record, id, dir string, give 
 	if spec.Mounts, err = f.mountVolumes(r); err != nil {
 		return nil, nil, err
 	}
-	instance, err := restorer.Restore(f.rights.fetching(ctx, r.Tenant, r.Asked), dir, give, spec)
+	instance, err := restorer.Restore(f.acting(ctx, r.Tenant, r.Asked), dir, give, spec)
 	return driver, instance, err
 }
 

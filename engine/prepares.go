@@ -151,7 +151,7 @@ func (c *catalogue) cook(ctx context.Context, v *version, noCache bool, notify f
 		return nil, err
 	}
 	recipe.Spec.ID = v.id
-	ctx = c.fleet.rights.fetching(ctx, v.key.tenant, !v.record.Operator)
+	ctx = c.fleet.acting(ctx, v.key.tenant, !v.record.Operator)
 	var first error // what the best one lacks is the first thing to mend
 	for driver := range list.All() {
 		err := c.fleet.uses(driver)

@@ -69,7 +69,7 @@ func (c *catalogue) branch(ctx context.Context, who Caller, v *version, source *
 	notify(StepFork)
 	var made []sandbox.Instance
 	err = soon(ctx, func() (err error) {
-		made, err = forker.Fork(ctx, []sandbox.Spec{childSpec(r.Spec, v.id)})
+		made, err = forker.Fork(c.fleet.revealing(ctx, source.tenant), []sandbox.Spec{childSpec(r.Spec, v.id)})
 		return err
 	})
 	if err != nil {

@@ -92,7 +92,9 @@ func (f *fleet) earlier(ctx context.Context, b *box, req RollbackRequest) (sandb
 
 // replace has an instance serve a box in the place of the one before, which ends.
 func (f *fleet) replace(ctx context.Context, b *box, driver sandbox.Driver, instance sandbox.Instance, req RollbackRequest) error {
-	if err := b.change(rolledBack(req)); err != nil {
+	to, event := rolledBack(req)
+	tellClosed(event.Detail, instance)
+	if err := b.change(to, event); err != nil {
 		return errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
 	}
 	old := b.instance()

@@ -66,6 +66,9 @@ type ForkRequest struct {
 	Then       Then              `json:"then,omitempty"`
 	Keep       bool              `json:"keep,omitempty"`
 	AutoResume bool              `json:"auto_resume,omitempty"`
+	// Network is what the children may reach, of the egress mode; nil is what the source
+	// may.
+	Network *sandbox.Network `json:"network,omitempty"`
 	// Key makes the call idempotent: the same key gives the same answer.
 	Key string `json:"-"`
 }
@@ -128,16 +131,18 @@ type Page struct {
 type EventKind string
 
 const (
-	EventCreated      EventKind = "created"
-	EventStarted      EventKind = "started"
-	EventPaused       EventKind = "paused"
-	EventResumed      EventKind = "resumed"
-	EventForked       EventKind = "forked"
-	EventSnapshotted  EventKind = "snapshotted"
-	EventRolledBack   EventKind = "rolled_back"
-	EventEnded        EventKind = "ended"
-	EventLimitReached EventKind = "limit_reached"
-	EventPoolLow      EventKind = "pool_low"
+	EventCreated     EventKind = "created"
+	EventStarted     EventKind = "started"
+	EventPaused      EventKind = "paused"
+	EventResumed     EventKind = "resumed"
+	EventForked      EventKind = "forked"
+	EventSnapshotted EventKind = "snapshotted"
+	EventRolledBack  EventKind = "rolled_back"
+	EventEnded       EventKind = "ended"
+	// EventNetworkChanged: what it may reach is another policy.
+	EventNetworkChanged EventKind = "network_changed"
+	EventLimitReached   EventKind = "limit_reached"
+	EventPoolLow        EventKind = "pool_low"
 
 	// Of volumes, which Detail names.
 	EventVolumeCreated EventKind = "volume_created"

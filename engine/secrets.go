@@ -60,11 +60,12 @@ func (f *fleet) openSecrets() (err error) {
 	return err
 }
 
-// SetSecret makes a secret or replaces its value, which is on disk when it returns. The
+// SetSecret makes a secret or replaces its value, which is on disk when it returns, and is
+// what sandboxes that send it send from then on. The
 // caller may clear the value then. Errors: Invalid; Exhausted; NotFound for another tenant;
 // Unavailable while the key file of the state directory cannot be used.
 func (e *Engine) SetSecret(ctx context.Context, who Caller, req SecretRequest) (Secret, error) {
-	_, release, err := e.enterFleet(ctx)
+	ctx, release, err := e.enterFleet(ctx)
 	if err != nil {
 		return Secret{}, err
 	}
@@ -73,6 +74,7 @@ func (e *Engine) SetSecret(ctx context.Context, who Caller, req SecretRequest) (
 	if err != nil {
 		return Secret{}, fmt.Errorf("engine: set secret: %w", err)
 	}
+	e.fleet.renewSecret(ctx, made.Tenant, made.Name)
 	return made, nil
 }
 
@@ -146,9 +148,9 @@ func (q SecretQuery) begin() (secret.ID, error) {
 }
 
 // RemoveSecret removes a secret of a tenant, of the caller's own if that is empty, from the
-// disk too. Errors: NotFound.
+// disk too. Sandboxes that send it do not reach the hosts that it is for any more. Errors: NotFound.
 func (e *Engine) RemoveSecret(ctx context.Context, who Caller, tenant, name string) error {
-	_, release, err := e.enterFleet(ctx)
+	ctx, release, err := e.enterFleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,6 +162,7 @@ func (e *Engine) RemoveSecret(ctx context.Context, who Caller, tenant, name stri
 	if err != nil {
 		return fmt.Errorf("engine: remove secret: %w", err)
 	}
+	e.fleet.renewSecret(ctx, id.Tenant, id.Name)
 	return nil
 }
 

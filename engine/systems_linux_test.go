@@ -42,10 +42,11 @@ func needSystems(t *testing.T) (dir string) {
 // systemEngine is an engine of one driver whose sandboxes are no cells.
 func systemEngine(t *testing.T, name string, driver func(dir string) sandbox.Driver) *engine.Engine {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o711); err != nil { // others pass through it
-		t.Fatal(err)
-	}
+	return systemEngineIn(t, openDir(t), name, driver)
+}
+
+func systemEngineIn(t *testing.T, dir, name string, driver func(dir string) sandbox.Driver) *engine.Engine {
+	t.Helper()
 	rights := unbounded
 	rights.Images = []string{vmmtest.Image()}
 	e, err := engine.Open(engine.Options{State: filepath.Join(dir, "state"), Access: access.Config{Default: access.Tenant{Policy: rights}},
@@ -90,6 +91,18 @@ func machineEngine(t *testing.T) *engine.Engine {
 }
 
 func TestFilesOfGVisor(t *testing.T) { keepsFiles(t, gvisorEngine(t), "") }
+
+// TestLayersOfGVisor: another driver that keeps files and knows its images has layers too.
+func TestLayersOfGVisor(t *testing.T) {
+	e := gvisorEngine(t)
+	first, ran := drawn(t, e, alice, drawing("one", "a", "b"))
+	wantRan(t, "the first", ran, "rr")
+	same, ran := drawn(t, e, alice, drawing("one", "a", "b"))
+	wantRan(t, "the next version", ran, "cc")
+	if first["a"] == "" || same["a"] != first["a"] || same["b"] != first["b"] {
+		t.Errorf("of %v became %v", first, same)
+	}
+}
 
 func TestFilesOfMachines(t *testing.T) { e := machineEngine(t); keepsFiles(t, e, vmmtest.Image()) }
 

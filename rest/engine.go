@@ -27,6 +27,8 @@ type Engine interface {
 	Dial(ctx context.Context, who engine.Caller, id string) (net.Conn, error)
 	Stats(ctx context.Context, who engine.Caller, id string) (sandbox.Stats, error)
 	Console(ctx context.Context, who engine.Caller, id string) (end []byte, cut bool, err error)
+	SetNetwork(ctx context.Context, who engine.Caller, id string, n sandbox.Network) (engine.Sandbox, error)
+	NetworkLog(ctx context.Context, who engine.Caller, id string) (list []sandbox.NetworkDecision, missed int64, err error)
 	Pause(ctx context.Context, who engine.Caller, id string, keep sandbox.Fidelity) (engine.Sandbox, error)
 	Resume(ctx context.Context, who engine.Caller, id string, give sandbox.Fidelity) (engine.Sandbox, error)
 	Fork(ctx context.Context, who engine.Caller, id string, req engine.ForkRequest) ([]engine.Sandbox, error)
@@ -64,9 +66,10 @@ type Authenticator interface {
 type System struct {
 	System   string           `json:"system"`
 	Boundary sandbox.Boundary `json:"boundary"`
-	// Driver says that this build has one; without it, Verbs is nil.
-	Driver bool           `json:"driver"`
-	Verbs  *sandbox.Verbs `json:"verbs,omitempty"`
+	// Driver says that this build has one; without it, Verbs and Networks are nil.
+	Driver   bool              `json:"driver"`
+	Verbs    *sandbox.Verbs    `json:"verbs,omitempty"`
+	Networks *sandbox.Networks `json:"networks,omitempty"`
 	sandbox.Report
 }
 

@@ -81,8 +81,12 @@ func (s *Server) guest(a *answer, r *request) error {
 	// Whoever carries the body reads from it until it is closed, which may be after the
 	// answer has ended.
 	defer r.Body.Close()
+	if strings.HasPrefix(r.PathValue("path"), portsPath) {
+		defer s.endBody(a, r)()
+	}
 	res, err := s.guests.send(r, to)
 	if err != nil {
+		s.endBody(a, r)()
 		return guestError(r, err)
 	}
 	defer res.Body.Close()
@@ -96,11 +100,30 @@ func (s *Server) guest(a *answer, r *request) error {
 	return nil
 }
 
+// portsPath is where a guest service connects its callers to ports of the sandbox. Such a
+// body ends when its sender wants, and not with the answer.
+const portsPath = "aether/ports/"
+
+// endBody has the connection end with the answer, which is not begun yet. What it gives
+// has nobody wait for more of the body: what is left of that is no request.
+func (s *Server) endBody(a *answer, r *request) func() {
+	if r.ProtoMajor != 1 {
+		return func() {}
+	}
+	a.Header().Set("Connection", "close")
+	return func() {
+		if err := http.NewResponseController(a).SetReadDeadline(time.Now()); err != nil {
+			s.log.Warn("rest: the rest of a body is waited for", "err", err)
+		}
+	}
+}
+
 func (g guests) send(r *request, to target) (*http.Response, error) {
 	ctx := context.WithValue(r.Context(), whoKey{}, to)
 	out := r.Clone(ctx)
 	out.URL = &url.URL{Scheme: "http", Host: to.id, Path: "/" + r.PathValue("path"), RawQuery: r.URL.RawQuery}
 	out.Host, out.RequestURI, out.Close = "guest", "", false
+	out.Body = io.NopCloser(r.Body) // of which a close would wait for the rest
 	if r.ContentLength == 0 {
 		out.Body = http.NoBody
 	}

@@ -31,7 +31,7 @@ type route struct {
 }
 
 // routes are all that can be asked for.
-var routes = slices.Concat(sandboxRoutes, volumeRoutes, secretRoutes, operatorRoutes, systemRoutes)
+var routes = slices.Concat(sandboxRoutes, networkRoutes, volumeRoutes, secretRoutes, operatorRoutes, systemRoutes)
 
 var sandboxRoutes = []route{
 	{method: "GET", path: "/health", name: "health", access: anyone, status: 204, do: (*Server).health},

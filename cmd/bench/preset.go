@@ -11,6 +11,7 @@ import (
 	"aether/lab/daemon"
 	"aether/lab/fork"
 	"aether/lab/lifecycle"
+	"aether/lab/network"
 	"aether/lab/program"
 	"aether/sandbox"
 )
@@ -21,9 +22,10 @@ const (
 	programs  = "program"
 	forks     = "forks"
 	door      = "daemon"
+	networks  = "network"
 )
 
-func subjectNames() []string { return []string{sandboxes, programs, forks, door} }
+func subjectNames() []string { return []string{sandboxes, programs, forks, door, networks} }
 
 // chosen are the subjects of a run.
 func (o options) chosen() []lab.Subject {
@@ -34,6 +36,7 @@ func (o options) chosen() []lab.Subject {
 		{Key: programs, Measure: o.measureProgram},
 		{Key: forks, Measure: o.measureForks},
 		{Key: door, Measure: o.measureDaemon},
+		{Key: networks, Measure: o.measureNetworks},
 	}
 	return slices.DeleteFunc(all, func(s lab.Subject) bool { return !slices.Contains(o.subjects, s.Key) })
 }
@@ -42,6 +45,8 @@ func (o options) chosen() []lab.Subject {
 const (
 	programRounds = 50
 	daemonRounds  = 100
+	// networkIdle is how many sandboxes on a network are enough.
+	networkIdle = 100
 )
 
 func (o options) measureProgram(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
@@ -59,6 +64,15 @@ func (o options) measureDaemon(ctx context.Context, say *lab.Progress) (lab.Find
 		return lab.Skipped{What: "Ways to the daemon", Reason: err.Error()}, nil
 	}
 	return daemon.Measure(ctx, daemon.Options{Rounds: min(o.rounds, daemonRounds), Idle: o.idle, Program: path, Cells: cells()}, say)
+}
+
+// measureNetworks measures the gateways' program that is beside the built aether.
+func (o options) measureNetworks(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
+	report, err := network.Measure(ctx, network.Options{Rounds: o.rounds, Idle: min(o.idle, networkIdle)}, say)
+	if sandbox.ClassOf(err) == sandbox.Unavailable {
+		return lab.Skipped{What: "Networks", Reason: err.Error()}, nil
+	}
+	return report, err
 }
 
 // cells is the maker of the driver that is measured.

@@ -39,7 +39,7 @@ model = Model()
 
 func (p payload) build(ctx context.Context, steps []string) error {
 	strip := []string{"-trimpath", "-ldflags", "-s -w"}
-	programs := []string{"./cmd/aether", "./cmd/aether-guest", "./driver/drivertest/neighbour"}
+	programs := []string{"./cmd/aether", "./cmd/aether-guest", "./cmd/aether-net", "./driver/drivertest/neighbour"}
 	if slices.Contains(steps, stepBench) {
 		programs = append(programs, "./cmd/bench")
 	}

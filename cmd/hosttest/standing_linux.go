@@ -46,7 +46,7 @@ func stand(ctx context.Context, way string, c config) (s standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Pace)*time.Minute)
 	defer cancel()
 	common := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "AETHER_TEST_PACE=" + strconv.Itoa(c.Pace),
-		"AETHER_DRIVERTEST_NEIGHBOUR=" + path.Join(labDir, "bin", "neighbour")}
+		"AETHER_DRIVERTEST_NEIGHBOUR=" + path.Join(labDir, "bin", "neighbour"), "AETHER_NET=" + path.Join(labDir, "bin", "aether-net")}
 	switch way {
 	case wayRoot:
 		return standing{env: append(common, "HOME=/root", "USER=root")}, nil

@@ -33,6 +33,14 @@ var rules = map[string]rule{
 	"Limits.DiskWriteRate": bounded("limits.disk_write_rate", func(l sandbox.Limits) int64 { return l.DiskWriteRate }),
 	"Network.Mode":         allowNetwork,
 	"Network.Allow":        allowEgress,
+	"Network.Deny":         free,
+	"Network.Connections":  free, // what they may take of the host is bounded for all together
+	"Network.Rate":         free,
+	"Network.HTTP.Host":    free, // it allows no host, and the secrets of a rule are the tenant's
+	"Network.HTTP.Methods": free,
+	"Network.HTTP.Paths":   free,
+	"Network.HTTP.Headers": free,
+	"Network.Proxy":        allowProxy,
 	"Mounts.Source":        allowMounts,
 	"Mounts.Writable":      free, // allowMounts looks at both
 	"Mounts.Target":        free, // inside

@@ -69,7 +69,8 @@ func something(t *testing.T, path string, of reflect.Type) reflect.Value {
 // harmless are the fields that a tenant may set to anything, by a decision that was
 // made for each. What is not here must be refused where it says something of the host.
 var harmless = []string{"Isolation", "Command.Env", "Command.WorkDir", "Command.User", "Limits.MemoryBytes", "Limits.CPUs", "Limits.Processes",
-	"Limits.DiskBytes", "Limits.DiskBacked", "Limits.DiskReadRate", "Limits.DiskWriteRate", "Timeouts.Lifetime", "Metadata"}
+	"Limits.DiskBytes", "Limits.DiskBacked", "Limits.DiskReadRate", "Limits.DiskWriteRate", "Network.Deny",
+	"Network.Connections", "Network.Rate", "Network.HTTP.Host", "Network.HTTP.Methods", "Network.HTTP.Paths", "Network.HTTP.Headers", "Timeouts.Lifetime", "Metadata"}
 
 // TestATenantNamesNothingOfTheHost sets every field of a Spec, alone: those that are
 // not known to be harmless are refused, and so is each that no rule is about.
@@ -187,6 +188,9 @@ func TestAllow(t *testing.T) {
 
 		{"host network", Policy{}, sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}}, "network.mode"},
 		{"host network, listed", Policy{HostNetwork: true}, sandbox.Spec{Network: sandbox.Network{Mode: sandbox.HostNetwork}}, ""},
+		{"nat", Policy{HostNetwork: true}, sandbox.Spec{Network: sandbox.Network{Mode: sandbox.NatNetwork}}, "network.mode"},
+		{"nat, listed", Policy{NatNetwork: true}, sandbox.Spec{Network: sandbox.Network{Mode: sandbox.NatNetwork, Allow: []string{"a.example"}}}, ""},
+		{"nat, listed, to a private network", Policy{NatNetwork: true}, sandbox.Spec{Network: sandbox.Network{Mode: sandbox.NatNetwork, Allow: []string{"10.0.0.0/8"}}}, "network.allow"},
 		{"a mode of the future", Policy{HostNetwork: true}, sandbox.Spec{Network: sandbox.Network{Mode: "bridge"}}, "network.mode"},
 
 		{"weaker", strong, sandbox.Spec{Isolation: sandbox.ProcessBoundary}, "isolation"},
@@ -212,9 +216,9 @@ func TestAllow(t *testing.T) {
 func TestEgress(t *testing.T) {
 	for entry, public := range map[string]bool{
 		"example.com": true, "*.example.com": true, "8.8.8.8": true, "8.8.0.0/16": true, "2606:4700::/32": true, "2606:4700::1": true,
-		"localhost": false, "db": false, "*": false, "*.": false, "db.internal": false, "": false, "example.com:80": false,
+		"localhost": false, "db": false, "*": false, "*.": false, "db.internal": false, "": false, "example.com:80": true, "example.com:53/udp": true, "db:80": false, "packages": false, "public": true,
 		"127.0.0.1": false, "10.1.2.3": false, "8.0.0.0/5": false, "0.0.0.0/0": false, "169.254.169.254": false, "192.168.0.0/24": false,
-		"::1": false, "::/0": false, "fe80::1": false, "fd00::/8": false, "::ffff:127.0.0.1": false, "::ffff:8.8.8.8": false, "64:ff9b::7f00:1": false,
+		"::1": false, "::/0": false, "fe80::1": false, "fd00::/8": false, "::ffff:127.0.0.1": false, "::ffff:8.8.8.8": true, "64:ff9b::7f00:1": false,
 		"2002:7f00:1::": false, "2000::/2": false, "2606:4700::1%eth0": false, "0177.0.0.1": false, "2130706433": false,
 	} {
 		spec := Policy{}.Complete(sandbox.Spec{Network: sandbox.Network{Mode: sandbox.EgressNetwork, Allow: []string{"example.org", entry}}})
@@ -223,6 +227,22 @@ func TestEgress(t *testing.T) {
 		}
 		if err := Allow(Policy{Egress: []string{entry}}, spec); err != nil {
 			t.Errorf("%q, listed: %v", entry, err)
+		}
+	}
+}
+
+func TestTenantsProxy(t *testing.T) {
+	for text, public := range map[string]bool{
+		"": true, "socks5://proxy.example.com:1080": true, "http://8.8.8.8:3128": true, "http://${UP}@proxy.example.com:1": true, "http://[2606:4700::1]:1": true,
+		"http://127.0.0.1:3128": false, "socks5://10.0.0.1:1080": false, "http://localhost:1": false, "http://proxy:1": false, "http://proxy.internal:1": false, "http://169.254.169.254:80": false,
+		"http://[::1]:1": false, "http://[::ffff:127.0.0.1]:1": false, "http://user:word@8.8.8.8:1": false, "nonsense": false,
+	} {
+		spec := Policy{}.Complete(sandbox.Spec{Network: sandbox.Network{Mode: sandbox.EgressNetwork, Proxy: text}})
+		if err := Allow(Policy{}, spec); (err == nil) != public {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err := Allow(Policy{Egress: []string{text}}, spec); err != nil {
+			t.Errorf("%q, listed: %v", text, err)
 		}
 	}
 }

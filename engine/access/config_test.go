@@ -24,7 +24,7 @@ const whole = `{
         "isolation": "kernel",
         "images": ["/srv/images/python"], "registries": ["ghcr.io", "localhost:5000"],
         "mounts": [{"source": "/srv/data", "writable": true}],
-        "host_network": true, "egress": ["10.0.0.0/8", "db.internal"],
+        "host_network": true, "nat_network": true, "egress": ["10.0.0.0/8", "db.internal"],
         "unbounded_memory": true, "unbounded_disk": true,
         "default_limits": {"memory_bytes": 268435456, "cpus": 0.5, "processes": 64, "disk_bytes": 1048576, "disk_backed": true,
           "disk_read_bytes_per_second": 1048576, "disk_write_bytes_per_second": 1048576},

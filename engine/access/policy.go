@@ -24,6 +24,8 @@ type Policy struct {
 	Mounts []AllowedMount `json:"mounts,omitempty"`
 	// HostNetwork allows the host's own network.
 	HostNetwork bool `json:"host_network,omitempty"`
+	// NatNetwork allows networks that the kernel filters, by addresses.
+	NatNetwork bool `json:"nat_network,omitempty"`
 	// Egress are names and prefixes that are not public and may be reached all the
 	// same, each as it is written here.
 	Egress []string `json:"egress,omitempty"`
