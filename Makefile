@@ -5,19 +5,23 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build aether guest demo test check systems soak bench kvm-lab host-lab runsc runsc-shim youki clean
+.PHONY: all build aether guest net demo test check systems soak bench kvm-lab host-lab runsc runsc-shim youki clean
 
 all: build
 
-# build makes the static binaries: bin/aether, and bin/aether-guest, which runs
-# inside the sandboxes of other systems and is kept small.
-build: aether guest
+# build makes the static binaries: bin/aether, bin/aether-guest, which runs inside the
+# sandboxes of other systems and is kept small, and bin/aether-net, which holds the
+# network of sandboxes that have one.
+build: aether guest net
 
 aether:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
 
 guest:
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -tags nethttpomithttp2 -gcflags=all=-l -ldflags '-s -w -funcalign=1' -o bin/aether-guest ./cmd/aether-guest
+
+net:
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '-s -w' -o bin/aether-net ./cmd/aether-net
 
 # demo builds what it shows, and no more: the first sandbox of a fresh clone.
 demo: aether
@@ -44,9 +48,10 @@ check:
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/aether
 
 # soak repeats what goes wrong seldom, for an hour or so: long tests at their full
-# counts, and every fuzz target. make soak SHARE=10 does a tenth of it.
+# counts, and every fuzz target. make soak SHARE=10 does a tenth of it, PART=long or
+# PART=fuzz the one or the other.
 soak:
-	SHARE=$(or $(SHARE),1) ./soak.sh
+	SHARE=$(or $(SHARE),1) PART=$(PART) ./soak.sh
 
 # bench measures the engines on this host, beside their peers, in one run.
 bench: build

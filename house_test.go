@@ -35,32 +35,36 @@ var rooms = []room{
 	{"internal/bytestring", nil, "it is about strings alone"},
 	{"internal/bounded", nil, "it is about bytes alone"},
 	{"internal/host", []string{"internal/bounded", "internal/bytestring", "sandbox"}, "system calls know nothing of images, drivers or users"},
+	{"internal/companion", []string{"sandbox"}, "it finds programs and knows what none of them does"},
 	{"internal/soak", nil, "tests of every room use it"},
 	{"internal/unprivtest", nil, "tests of every room use it"},
 	{"internal/examplestest", nil, "it uses the examples as their readers do, by the go command"},
 	{"internal/testroot", []string{"sandbox"}, "it copies from the host and asks nobody"},
 	{"guest", []string{"internal/bounded", "internal/host", "sandbox"}, "the guest service also runs inside machines, where no driver or image store is"},
 	{"image", []string{"internal/bounded", "internal/bytestring", "internal/host", "sandbox"}, "where files come from does not depend on what runs them"},
-	{"driver", []string{"guest", "image", "internal/bounded", "internal/host", "sandbox"}, "a driver that knew the engine, the front doors or another driver could not be replaced"},
+	{"driver", []string{"guest", "image", "network", "internal/bounded", "internal/companion", "internal/host", "sandbox"}, "a driver that knew the engine, the front doors or another driver could not be replaced"},
 	{"engine", []string{"engine/access", "engine/secret", "engine/state", "engine/volume", "interpreter", "guest", "sandbox"}, "sandboxes, templates, pools and the fork tree work on any driver and know none by name"},
 	{"engine/access", []string{"engine/state", "internal/host", "sandbox"}, "who may do what is decided without knowing how it is done"},
 	{"engine/secret", []string{"engine/state", "internal/host", "sandbox"}, "how values are kept does not depend on who may use them, or where they are sent"},
 	{"engine/state", []string{"internal/host", "sandbox"}, "what is remembered does not depend on what it means"},
 	{"engine/volume", []string{"internal/host", "sandbox"}, "where bytes are kept does not depend on whose they are"},
 	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},
+	{"network", []string{"internal/bounded", "internal/companion", "internal/host", "internal/network", "network/policy", "sandbox"}, "what a sandbox may reach is decided without knowing what runs it"},
+	{"network/policy", []string{"sandbox"}, "a decision is made of what was asked and what was said, and of nothing else"},
+	{"internal/network", []string{"internal/bounded", "internal/host", "network/policy", "sandbox"}, "gateways know packets and policies, and no sandbox by its name"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
 	{"rest", []string{"engine", "guest", "profile", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
-	{"cli", []string{"lab", "rest", "engine", "engine/access", "interpreter", "guest", "image", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
-	{"cmd", []string{"cli", "driver", "guest", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
+	{"cli", []string{"lab", "rest", "engine", "engine/access", "interpreter", "guest", "image", "network", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
+	{"cmd", []string{"cli", "driver", "guest", "internal/network", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
 	{"cmd/bench", []string{"lab", "driver", "image", "sandbox"}, "it chooses what is measured and with which drivers; how is lab's"},
-	{"lab", []string{"driver", "engine", "rest", "interpreter", "guest", "image", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
+	{"lab", []string{"driver", "engine", "rest", "interpreter", "guest", "image", "network", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
 	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
 
 // public are the folders that programs of others may import.
-var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "profile", "driver", "rest"}
+var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "network", "network/policy", "profile", "driver", "rest"}
 
 // tryWithin are the folders whose tests make real sandboxes to try themselves in.
 var tryWithin = []string{"cli", "engine", "interpreter", "rest"}
@@ -111,7 +115,7 @@ func checkArrow(t *testing.T, src source, from *room, to string) {
 	if isTest && from.name == "cmd" && (target == "rest" || target == "engine") {
 		return // tests speak to the daemon as clients do
 	}
-	if isTest && slices.Contains(tryWithin, from.name) && (target == "driver" || target == "image") {
+	if isTest && slices.Contains(tryWithin, from.name) && (target == "driver" || target == "image" || target == "network") {
 		return
 	}
 	if target != from.name && !slices.Contains(from.may, target) {
@@ -119,6 +123,25 @@ func checkArrow(t *testing.T, src source, from *room, to string) {
 	}
 	if from.name == "driver" && target == "driver" && driverOf(src.dir) != "all" && driverOf(inner) != driverOf(src.dir) && !slices.Contains(driversShare, driverOf(inner)) {
 		t.Errorf("%s/%s imports %s: drivers never import each other, because each must be removable alone", src.dir, src.name, to)
+	}
+}
+
+// TestNoTextHasTwoVersions: no merge has left what it could not decide.
+func TestNoTextHasTwoVersions(t *testing.T) {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "Makefile", "*.sh"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains("\n"+string(text), "\n<<<<<<< ") || strings.Contains("\n"+string(text), "\n>>>>>>> ") {
+				t.Errorf("%s has the marks of a merge", name)
+			}
+		}
 	}
 }
 

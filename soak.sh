@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Repeats what goes wrong seldom: the long tests at their full counts, without the
 # race detector, which would only make them fewer; then every fuzz target for 100
-# seconds. SHARE=N does the Nth part of all that.
+# seconds. SHARE=N does the Nth part of all that; PART=long or PART=fuzz only the one or
+# the other.
 set -euo pipefail
 cd "$(dirname "$0")"
-share=${SHARE:-1}
+share=${SHARE:-1} part=${PART:-}
 export AETHER_TEST_SOAK=$share CGO_ENABLED=0
 
 # The long tests, by package.
 long() {
   local package=$1 names=$2
+  [ "$part" != fuzz ] || return 0
   # A name that is none would look as if it had passed.
   if [ "$(go test -list "^($names)\$" "$package" | grep -c '^Test')" != "$(tr '|' '\n' <<<"$names" | wc -l)" ]; then
     echo "soak.sh: not all of $names are in $package" >&2
@@ -17,11 +19,13 @@ long() {
   fi
   go test -count=1 -timeout 4h -run "^($names)\$${3:-}" "$package"
 }
-long ./driver/cell 'TestThousandAtOnce|TestTenThousandInTurn|TestKilledAtAnyMoment|TestForkInTheMiddleOfAComputation|TestForksInTurn|TestForksAtOnce'
+long ./driver/cell 'TestThousandAtOnce|TestNetworksAtOnce|TestNetworksInTurn|TestNetworksKilledAtAnyMoment|TestTenThousandInTurn|TestKilledAtAnyMoment|TestForkInTheMiddleOfAComputation|TestForksInTurn|TestForksAtOnce'
 long ./driver/bubblewrap TestConformance '/^killed$'
 long ./engine 'TestKilledAtAnyMoment|TestKilledAtEveryWrite|TestFullDiskAtEveryWrite|TestCrowd|TestPythonGoesOn'
 long ./image TestKilledUnpackLeavesNothing
 long ./internal/host/inroot TestSwappedParents
+
+[ "$part" != long ] || exit 0
 
 # Each package is built once, instrumented, and its binary says which targets it has;
 # they are run while the next package is built. Three share a processor: what counts

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Gets the isolation systems whose drivers `make test` tests: Debian's packages,
+# Gets the isolation systems whose drivers `make test` tests, and the networks that
+# `make bench` measures beside our own: Debian's packages,
 # where root runs this on Debian, gVisor, which has none, from its source, and youki,
 # which has none either, where there is a cargo to build it. What is missing
 # elsewhere is named, and its tests skip. AETHER_TEST_INSTALL=0 keeps this from
@@ -72,6 +73,8 @@ need containerd containerd
 need qemu-system-x86_64 qemu-system-x86
 need mkfs.ext4 e2fsprogs
 need strace strace
+need pasta passt
+need slirp4netns slirp4netns
 if wants_youki; then
   need cc gcc
 fi
