@@ -23,9 +23,11 @@ guest:
 net:
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '-s -w' -o bin/aether-net ./cmd/aether-net
 
-# demo builds what it shows, and no more: the first sandbox of a fresh clone.
+# demo builds what it shows, and no more: the first sandbox of a fresh clone. What that one
+# has no need of is built after it, so that bin is whole.
 demo: aether
 	@./demo.sh
+	@$(MAKE) --no-print-directory guest net
 
 # test is everything that must hold: the checks, then every test with the race
 # detector, on the systems that systems.sh got. It ends with the list of what was

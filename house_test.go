@@ -50,6 +50,7 @@ var rooms = []room{
 	{"engine/volume", []string{"internal/host", "sandbox"}, "where bytes are kept does not depend on whose they are"},
 	{"interpreter", []string{"guest", "sandbox"}, "code contexts go through the guest service alone, so that they work in every sandbox"},
 	{"network", []string{"internal/bounded", "internal/companion", "internal/host", "internal/network", "network/policy", "sandbox"}, "what a sandbox may reach is decided without knowing what runs it"},
+	{"network/networktest", []string{"network", "internal/host"}, "tests of sandboxes with a network use it"},
 	{"network/policy", []string{"sandbox"}, "a decision is made of what was asked and what was said, and of nothing else"},
 	{"internal/network", []string{"internal/bounded", "internal/host", "network/policy", "sandbox"}, "gateways know packets and policies, and no sandbox by its name"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
@@ -71,7 +72,7 @@ var tryWithin = []string{"cli", "engine", "interpreter", "rest"}
 
 // forTests may be imported by every test, and by the packages that are made for
 // tests of others: drivertest and those that are named for what they test.
-var forTests = []string{"internal/soak", "internal/unprivtest", "internal/testroot"}
+var forTests = []string{"internal/soak", "internal/unprivtest", "internal/testroot", "network/networktest"}
 
 // driversShare are the folders below driver/ that are no system's own: the suite
 // that all are held to, and what drivers of one kind have in common.

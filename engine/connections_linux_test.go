@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -21,24 +20,10 @@ import (
 // echo serves whoever connects to an address of this host.
 func echo(t *testing.T) (host, port string) {
 	t.Helper()
-	l, err := net.Listen("tcp4", networktest.HostAddress(t)+":0")
+	host, port, err := net.SplitHostPort(networktest.Echo(t, networktest.HostAddress(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // how it ends is the sandbox's business
-			}()
-		}
-	}()
-	host, port, _ = net.SplitHostPort(l.Addr().String())
 	return host, port
 }
 

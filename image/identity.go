@@ -46,6 +46,19 @@ func (s *Store) Identity(ctx context.Context, ref string) (string, error) {
 	return root.Digest + " host:" + state, nil
 }
 
+// IdentityIn is Identity in a store that is opened when it is needed; op says who asks.
+func IdentityIn(ctx context.Context, op string, open func() (*Store, error), ref string) (string, error) {
+	store, err := open()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", op, err)
+	}
+	identity, err := store.Identity(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", op, err)
+	}
+	return identity, nil
+}
+
 // directoriesBelow lists a directory and those below it in order, but what is shared
 // between architectures: that changes with packages alone.
 func directoriesBelow(ctx context.Context, root string) (list []string, err error) {

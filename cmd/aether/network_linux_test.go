@@ -14,37 +14,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"aether/network/networktest"
 )
 
 // gateways is the program of the gateways, built once.
 var gateways = sync.OnceValues(func() (string, error) {
-	if err := os.MkdirAll(stateDir, 0o700); err != nil {
-		return "", err
-	}
-	path := filepath.Join(stateDir, "aether-net")
-	build := exec.Command("go", "build", "-o", path, "aether/cmd/aether-net")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
+	err := errors.Join(os.MkdirAll(stateDir, 0o700), networktest.Build(stateDir))
+	return os.Getenv("AETHER_NET"), err
 })
-
-// ownAddress is one of this host that a sandbox does not take for its own.
-func ownAddress(t *testing.T) string {
-	t.Helper()
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-			return n.IP.String()
-		}
-	}
-	t.Skip("this host has no address but those of its loopback")
-	return ""
-}
 
 // runOnNetwork runs on a host whose one package manager uses a registry.
 func runOnNetwork(t *testing.T, registry string, args ...string) outcome {
@@ -79,7 +57,7 @@ func fetching(server string) []string {
 // TestAllowPackages has a command reach what a package manager of this host uses, which is
 // at an address that is not public, and nothing else.
 func TestAllowPackages(t *testing.T) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(networktest.HostAddress(t), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"aether/driver/drivertest/leaktest"
 	"aether/guest"
 	"aether/image"
+	"aether/internal/host/netdev/netdevtest"
 	"aether/internal/soak"
 	"aether/network"
 	"aether/network/networktest"
@@ -31,20 +32,11 @@ func answering(host string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				if line, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
-					fmt.Fprint(conn, line)
-				}
-			}()
+	go netdevtest.Accept(l, func(conn net.Conn) {
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
+			fmt.Fprint(conn, line)
 		}
-	}()
+	})
 	return l, nil
 }
 

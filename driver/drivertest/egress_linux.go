@@ -3,7 +3,6 @@ package drivertest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -56,50 +55,6 @@ func (s *suite) filtered(t *testing.T, mode sandbox.NetworkMode) *suite {
 
 // nowhere is an address for documents, which no host has.
 const nowhere = "203.0.113.7"
-
-// echoes is a server at an address of this host that says what it hears.
-func echoes(t testing.TB, host string) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp4", host+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // how it ends is the sandbox's business
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
-// echoesDatagrams is one for datagrams.
-func echoesDatagrams(t testing.TB, host string) (address string) {
-	t.Helper()
-	conn, err := net.ListenPacket("udp4", host+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	go func() {
-		buf := make([]byte, 1024)
-		for {
-			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = conn.WriteTo(buf[:n], from)
-		}
-	}()
-	return conn.LocalAddr().String()
-}
 
 // reaching are sandboxes that reach what is listed.
 func (s *suite) reaching(allow ...string) sandbox.Network {
@@ -172,7 +127,7 @@ func (b *box) keep(t testing.TB, args ...string) *lines {
 }
 
 func (s *suite) reachAllowed(t *testing.T) {
-	server := echoes(t, networktest.HostAddress(t))
+	server := networktest.Echo(t, networktest.HostAddress(t))
 	b := s.networked(t, server)
 	b.wantProbe(t, "said hello there", "tcp", server, "hello", "there")
 	long := strings.Repeat("x", 64<<10)
@@ -182,7 +137,7 @@ func (s *suite) reachAllowed(t *testing.T) {
 // reachNothingElse: what no entry allows is refused, and at once.
 func (s *suite) reachNothingElse(t *testing.T) {
 	host := networktest.HostAddress(t)
-	allowed, other := echoes(t, host), echoes(t, host)
+	allowed, other := networktest.Echo(t, host), networktest.Echo(t, host)
 	_, port, err := net.SplitHostPort(allowed)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +156,7 @@ func (s *suite) reachNothingElse(t *testing.T) {
 // reachNames: a name that is allowed has an address, by which its host is reached; another
 // has none.
 func (s *suite) reachNames(t *testing.T) {
-	server := echoes(t, "127.0.0.1")
+	server := networktest.Echo(t, "127.0.0.1")
 	_, port, err := net.SplitHostPort(server)
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +215,7 @@ func (s *suite) imageNameServer(t *testing.T) {
 
 func (s *suite) reachByDatagrams(t *testing.T) {
 	host := networktest.HostAddress(t)
-	allowed, other := echoesDatagrams(t, host), echoesDatagrams(t, host)
+	allowed, other := networktest.EchoDatagrams(t, host), networktest.EchoDatagrams(t, host)
 	b := s.networked(t, allowed+"/udp", other) // which is the same port of another protocol
 	b.wantProbe(t, "said hello", "udp", allowed, "hello")
 	b.wantProbe(t, "silence", "udp", other, "hello")
@@ -285,7 +240,7 @@ func (s *suite) reachNoOther(t *testing.T) {
 
 // changePolicy: a change holds for what is open and for what is new.
 func (s *suite) changePolicy(t *testing.T) {
-	server := echoes(t, networktest.HostAddress(t))
+	server := networktest.Echo(t, networktest.HostAddress(t))
 	b := s.networked(t, server)
 	setter, ok := b.Instance.(sandbox.NetworkSetter)
 	if !ok {
@@ -365,7 +320,7 @@ func (s *suite) egressLeaks(t *testing.T, dir string, mode sandbox.NetworkMode) 
 		t.Skip("it has no such network")
 	}
 	s = &suite{Config: s.Config, driver: s.driver, mode: mode}
-	server := echoes(t, networktest.HostAddress(t))
+	server := networktest.Echo(t, networktest.HostAddress(t))
 	life := func(int) error {
 		instance, err := s.driver.Create(s.patient(t), sandbox.Spec{Image: s.Image, Network: s.reaching(server)})
 		if err != nil {

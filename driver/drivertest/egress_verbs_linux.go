@@ -24,7 +24,7 @@ func (s *suite) egressVerbs(v sandbox.Verbs) (tests []test) {
 
 // egressPause: what is open goes on when its sandbox does, and a policy changes meanwhile.
 func (s *suite) egressPause(t *testing.T) {
-	server := echoes(t, networktest.HostAddress(t))
+	server := networktest.Echo(t, networktest.HostAddress(t))
 	b := s.networked(t, server)
 	p := b.Instance.(sandbox.Pauser)
 	held := b.keep(t, "hold", server)
@@ -51,7 +51,7 @@ func (s *suite) egressPause(t *testing.T) {
 // egressFork: a child has an address of its own, and the policy of its Spec or else its
 // source's, which a change of one leaves alone in the other.
 func (s *suite) egressFork(t *testing.T) {
-	server := echoes(t, networktest.HostAddress(t))
+	server := networktest.Echo(t, networktest.HostAddress(t))
 	source := s.networked(t, server)
 	children, err := source.Instance.(sandbox.Forker).Fork(s.patient(t), []sandbox.Spec{{}, {Network: s.reaching(nowhere)}})
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *suite) egressFork(t *testing.T) {
 
 // egressRestore: what is restored has the network of its Spec, and none if that says so.
 func (s *suite) egressRestore(t *testing.T) {
-	server := echoes(t, networktest.HostAddress(t))
+	server := networktest.Echo(t, networktest.HostAddress(t))
 	source := s.networked(t, server)
 	dir := t.TempDir()
 	snapshotter, restorer := source.Instance.(sandbox.Snapshotter), s.driver.(sandbox.Restorer)

@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"aether/internal/host/netdev/netdevtest"
 )
 
 // Host serves a name over TLS until the test ends. It gives the certificate, in PEM, that
@@ -43,25 +45,10 @@ func Host(t testing.TB, name string, handler http.HandlerFunc) (roots []byte, pr
 // relay is a proxy that takes every name for one address.
 func relay(t testing.TB, to string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go pass(conn, to)
-		}
-	}()
-	return "http://" + l.Addr().String()
+	return "http://" + netdevtest.Serve(t, "127.0.0.1:0", func(conn net.Conn) { pass(conn, to) }).String()
 }
 
 func pass(conn net.Conn, to string) {
-	defer conn.Close()
 	r := bufio.NewReader(conn)
 	if _, err := http.ReadRequest(r); err != nil {
 		return

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"aether/internal/host/netdev/netdevtest"
 	"aether/sandbox"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
@@ -113,28 +114,13 @@ func TestFloodOfConnections(t *testing.T) {
 
 // TestFloodOfTinyWindows: hosts that send without end to connections that take nothing.
 func TestFloodOfTinyWindows(t *testing.T) {
-	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
+	port := uint16(netdevtest.Serve(t, "0.0.0.0:0", func(conn net.Conn) {
+		for block := make([]byte, 64<<10); ; {
+			if _, err := conn.Write(block); err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				for block := make([]byte, 64<<10); ; {
-					if _, err := conn.Write(block); err != nil {
-						return
-					}
-				}
-			}()
 		}
-	}()
-	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	}).Port)
 	flood(t, func(b *box, _ uint16) {
 		small := tcpip.TCPReceiveBufferSizeRangeOption{Min: 1, Default: 4 << 10, Max: 4 << 10}
 		if err := b.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &small); err != nil {
@@ -185,21 +171,7 @@ func TestFloodOfNames(t *testing.T) {
 // TestRateOfAll: all connections of a sandbox share its rate, and Set changes it.
 func TestRateOfAll(t *testing.T) {
 	const rate = 64 << 10
-	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(conn, zeroes{}); conn.Close() }()
-		}
-	}()
-	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	port := uint16(netdevtest.Serve(t, "0.0.0.0:0", func(conn net.Conn) { _, _ = io.Copy(conn, zeroes{}) }).Port)
 	n := sandbox.Network{Allow: []string{"a.example"}, Rate: rate}
 	b := newBoxOf(t, n, &Way{Hosts: hosts})
 	var got atomic.Int64

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aether/internal/host/netdev"
+	"aether/internal/host/netdev/netdevtest"
 	"aether/network/policy"
 	"aether/sandbox"
 
@@ -213,25 +214,10 @@ func (b *box) reach(name string, port uint16) (net.Conn, error) {
 // serve has a host of the Internet say hello and echo, and gives its port.
 func serve(t *testing.T, address string) uint16 {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				fmt.Fprintf(conn, "hello from %s\n", conn.LocalAddr().(*net.TCPAddr).IP)
-				_, _ = io.Copy(conn, conn)
-			}()
-		}
-	}()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
+	return uint16(netdevtest.Serve(t, address, func(conn net.Conn) {
+		fmt.Fprintf(conn, "hello from %s\n", conn.LocalAddr().(*net.TCPAddr).IP)
+		_, _ = io.Copy(conn, conn)
+	}).Port)
 }
 
 // greeting is what a host says first.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aether/internal/host/netdev/netdevtest"
 )
 
 // words are first words of connections, and what they are.
@@ -106,32 +108,17 @@ func FuzzSniff(f *testing.F) {
 // long as that is "".
 func hears(t *testing.T, answer func(all, last string) string) (port uint16) {
 	t.Helper()
-	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	return uint16(netdevtest.Serve(t, "0.0.0.0:0", func(conn net.Conn) {
+		buf, seen := make([]byte, 4<<10), ""
 		for {
-			conn, err := l.Accept()
+			n, err := conn.Read(buf)
+			seen += string(buf[:n])
+			_, _ = io.WriteString(conn, answer(seen, string(buf[:n])))
 			if err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				buf, seen := make([]byte, 4<<10), ""
-				for {
-					n, err := conn.Read(buf)
-					seen += string(buf[:n])
-					_, _ = io.WriteString(conn, answer(seen, string(buf[:n])))
-					if err != nil {
-						return
-					}
-				}
-			}()
 		}
-	}()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
+	}).Port)
 }
 
 // lenient takes much for a request.

@@ -19,10 +19,16 @@ func hold(args []string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
+	return keep(conn, "holds")
+}
+
+// keep hears by a connection that it works, says so, and wants to hear more by it when
+// asked on its standard input.
+func keep(conn net.Conn, said string) (string, error) {
 	if err := echo(conn); err != nil {
 		return "", err
 	}
-	fmt.Println("holds")
+	fmt.Println(said)
 	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
 		return "", err
 	}
@@ -139,14 +145,7 @@ func take(args []string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	if err := echo(conn); err != nil {
-		return "", err
-	}
-	fmt.Println("took")
-	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
-		return "", err
-	}
-	return "an echo", echo(conn)
+	return keep(conn, "took")
 }
 
 // inherit has a child speak by its parent's connection.

@@ -26,31 +26,9 @@ func Echo(in func(func() error) error, address string) (stop func(), err error) 
 	if err != nil {
 		return nil, err
 	}
-	go echoConnections(listener)
-	go echoPackets(packets)
+	go Accept(listener, func(conn net.Conn) {
+		_, _ = io.Copy(conn, conn) // how it ends is the client's business
+	})
+	go EchoPackets(packets)
 	return func() { listener.Close(); packets.Close() }, nil
-}
-
-func echoConnections(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer conn.Close()
-			_, _ = io.Copy(conn, conn) // how it ends is the client's business
-		}()
-	}
-}
-
-func echoPackets(packets net.PacketConn) {
-	buf := make([]byte, 1<<16)
-	for {
-		n, from, err := packets.ReadFrom(buf)
-		if err != nil {
-			return
-		}
-		_, _ = packets.WriteTo(buf[:n], from)
-	}
 }
