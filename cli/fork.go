@@ -36,6 +36,11 @@ the like say instead.`,
 			return err
 		}
 		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
+			if req.Network != nil {
+				if err := keepMode(ctx, client, args[0], req.Network); err != nil {
+					return err
+				}
+			}
 			made, err := client.Fork(ctx, args[0], req)
 			if err != nil {
 				return err

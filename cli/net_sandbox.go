@@ -61,12 +61,8 @@ if they are not allowed any more. A sandbox that is paused has it when it is res
 			return asFlag(err)
 		}
 		return withDaemon(cmd, func(ctx context.Context, client *rest.Client) error {
-			found, err := client.Get(ctx, args[0])
-			if err != nil {
+			if err := keepMode(ctx, client, args[0], &n); err != nil {
 				return err
-			}
-			if mode := found.Spec.Network.Mode; mode.Filtered() {
-				n.Mode = mode
 			}
 			now, err := client.SetNetwork(ctx, args[0], n)
 			if err != nil {
@@ -76,6 +72,16 @@ if they are not allowed any more. A sandbox that is paused has it when it is res
 		})
 	}
 	return cmd
+}
+
+// keepMode has a policy hold the way that a sandbox's own does: what the flags say is about
+// hosts, and not about that.
+func keepMode(ctx context.Context, client *rest.Client, id string, n *sandbox.Network) error {
+	found, err := client.Get(ctx, id)
+	if err == nil && found.Spec.Network.Mode.Filtered() {
+		n.Mode = found.Spec.Network.Mode
+	}
+	return err
 }
 
 func printNetwork(cmd *cobra.Command, n sandbox.Network, asJSON bool) error {
