@@ -133,7 +133,11 @@ func (a *Attached) Set(ctx context.Context, p policy.Policy) error {
 }
 
 // Decisions gives what was decided up to this moment: see sandbox.NetworkLog.
+// Nil is a sandbox that is on no network of a service's.
 func (a *Attached) Decisions(ctx context.Context) (list []sandbox.NetworkDecision, missed int64, err error) {
+	if a == nil {
+		return nil, 0, &sandbox.Error{Class: sandbox.Unsupported, Op: "network", Reason: "the sandbox has no network of its own, about which anything is decided"}
+	}
 	a.service.mu.Lock()
 	p := a.service.process
 	a.service.mu.Unlock()

@@ -42,36 +42,32 @@ func (i *instance) settleNetwork(ctx context.Context, names bool) error {
 			return err
 		}
 	}
-	i.network.OnTrust(i.trustLater)
-	return i.trust(i.network.Authority())
+	return guestagent.Trust(ctx, i.network, files{i}, i.engine.log)
+}
+
+// files are those of a cell for its owner: as its root, or as the one user that there is.
+type files struct{ *instance }
+
+func (f files) user() string {
+	if f.engine.host.Identity.Single {
+		return strconv.Itoa(confine.UserID)
+	}
+	return "0"
+}
+
+// ReadFile implements guestagent.Own.
+func (f files) ReadFile(_ context.Context, name string) ([]byte, error) {
+	return f.service.ReadFile(f.user(), name, network.MaxTrust)
+}
+
+// WriteFile implements guestagent.Own.
+func (f files) WriteFile(_ context.Context, name string, contents []byte) error {
+	return f.service.WriteFile(f.user(), name, contents)
 }
 
 // NetworkDecisions implements sandbox.NetworkLog.
 func (i *instance) NetworkDecisions(ctx context.Context) ([]sandbox.NetworkDecision, int64, error) {
-	if i.network == nil {
-		return nil, 0, &sandbox.Error{Class: sandbox.Unsupported, Op: Name, Reason: "the cell has no network of its own, about which anything is decided"}
-	}
 	return i.network.Decisions(ctx)
-}
-
-// trust has the programs of the cell believe its gateway, if they have to.
-func (i *instance) trust(certificate []byte) error {
-	if certificate == nil {
-		return nil
-	}
-	user := "0"
-	if i.engine.host.Identity.Single {
-		user = strconv.Itoa(confine.UserID)
-	}
-	bundle := network.TrustBundle(certificate, func(path string) ([]byte, error) { return i.service.ReadFile(user, path, network.MaxTrust) })
-	return i.service.WriteFile(user, network.TrustFile, bundle)
-}
-
-// trustLater is for another certificate, of which nobody waits for the end.
-func (i *instance) trustLater(certificate []byte) {
-	if err := i.trust(certificate); err != nil {
-		i.engine.log.Warn("cell: programs will not believe its gateway", "sandbox", i.ID(), "err", err)
-	}
 }
 
 // setNameServer has programs of the cell ask its gateway for names. The

@@ -170,7 +170,7 @@ func (e *engine) settings(spec sandbox.Spec, root image.Root) guestagent.Setting
 	if e.host.Single {
 		s.User = strconv.Itoa(e.system.user())
 	}
-	return s.With(spec.Command)
+	return s.On(spec.Network).With(spec.Command)
 }
 
 // user is whom the one id of an ordinary user's sandboxes belongs to. A kernel of

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"syscall"
 
@@ -12,7 +13,10 @@ import (
 	"aether/sandbox"
 )
 
-var _ sandbox.NetworkSetter = (*Instance)(nil)
+var (
+	_ sandbox.NetworkSetter = (*Instance)(nil)
+	_ sandbox.NetworkLog    = (*Instance)(nil)
+)
 
 // connect puts a sandbox that asked for it on the network, before anything runs in it but
 // the guest service.
@@ -23,7 +27,12 @@ func (b *workload) connect(ctx context.Context, n sandbox.Network, dialer *chann
 	if b.network, err = b.engine.network.Connect(ctx, n, b.place()); err != nil {
 		return err
 	}
-	return guestagent.SetNameServer(ctx, dialer.Dial)
+	return b.settle(ctx, dialer.Dial)
+}
+
+// settle has the programs of the sandbox find and believe its gateway.
+func (b *workload) settle(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
+	return guestagent.Settle(ctx, b.network, dial, b.engine.fleet.Logger)
 }
 
 // place is where the network namespace is in which the program was started. The program is
@@ -41,4 +50,9 @@ func (i *Instance) SetNetwork(ctx context.Context, n sandbox.Network) error {
 		return err
 	}
 	return i.body.network.SetNetwork(ctx, n)
+}
+
+// NetworkDecisions implements sandbox.NetworkLog.
+func (i *Instance) NetworkDecisions(ctx context.Context) ([]sandbox.NetworkDecision, int64, error) {
+	return i.body.network.Decisions(ctx)
 }

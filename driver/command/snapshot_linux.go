@@ -79,5 +79,5 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	if err != nil {
 		return nil, err
 	}
-	return i, files.Fill(ctx, i)
+	return i, files.Fill(ctx, i, i.body.settle)
 }

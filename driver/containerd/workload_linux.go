@@ -72,7 +72,7 @@ func (b *workload) begin(ctx context.Context, spec sandbox.Spec, config *specs.S
 	if err := b.Connect(ctx, b.engine.opts.Network, spec.Network, b.id, b.pid); err != nil {
 		return nil, errors.Join(err, dialer.Close())
 	}
-	if err := b.SetNameServer(ctx, dialer); err != nil {
+	if err := b.Settle(ctx, dialer.Dial, b.engine.Fleet.Logger); err != nil {
 		return nil, errors.Join(err, dialer.Close())
 	}
 	return dialer, nil

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
+	"net"
 
 	"aether/driver/guestagent"
 	"aether/network"
@@ -15,6 +17,8 @@ type Workload interface {
 	Resume(context.Context) error
 	// Attached is its place on the network, nil for one without.
 	Attached() *network.Attached
+	// Settle has its programs find and believe its gateway, if it has one.
+	Settle(ctx context.Context, dial func(context.Context) (net.Conn, error), log *slog.Logger) error
 	// Written opens what the sandbox has written over its image; nil where this program
 	// does not see that.
 	Written() (*Written, error)
@@ -31,6 +35,7 @@ type Instance struct {
 var (
 	_ sandbox.Pauser        = (*Instance)(nil)
 	_ sandbox.NetworkSetter = (*Instance)(nil)
+	_ sandbox.NetworkLog    = (*Instance)(nil)
 )
 
 // Add makes an Instance of a sandbox that runs, of an image with this digest, and begins
@@ -66,4 +71,9 @@ func (i *Instance) SetNetwork(ctx context.Context, n sandbox.Network) error {
 		return err
 	}
 	return i.body.Attached().SetNetwork(ctx, n)
+}
+
+// NetworkDecisions implements sandbox.NetworkLog.
+func (i *Instance) NetworkDecisions(ctx context.Context) ([]sandbox.NetworkDecision, int64, error) {
+	return i.body.Attached().Decisions(ctx)
 }

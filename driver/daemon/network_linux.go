@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 
 	"aether/driver/guestagent"
 	"aether/network"
@@ -38,13 +40,9 @@ func isOf(pid int, container string) error {
 		Remedy: "run this program where the daemon runs, in the same pid namespace"}
 }
 
-// SetNameServer has programs of a container on the network ask its gateway for names,
-// where the daemon does not see to that.
-func (l *Link) SetNameServer(ctx context.Context, dialer guestagent.Dialer) error {
-	if l.attached == nil {
-		return nil
-	}
-	return guestagent.SetNameServer(ctx, dialer.Dial)
+// Settle implements Workload, where the daemon does not see to the name server.
+func (l *Link) Settle(ctx context.Context, dial func(context.Context) (net.Conn, error), log *slog.Logger) error {
+	return guestagent.Settle(ctx, l.attached, dial, log)
 }
 
 // Leave takes the container off it.

@@ -74,7 +74,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	}
 	b := &workload{engine: e, limits: spec.Limits}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	dialer, err := b.boot(ctx, what, settings.With(spec.Command), spec.Network)
+	dialer, err := b.boot(ctx, what, settings.On(spec.Network).With(spec.Command), spec.Network)
 	if err != nil {
 		return nil, err
 	}

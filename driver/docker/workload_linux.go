@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -34,7 +36,7 @@ func (b *workload) boot(ctx context.Context, what configuration, s guestagent.Se
 	}
 	dialer, err := b.start(ctx, s)
 	if err == nil {
-		if err = b.Connect(ctx, b.engine.network, n, b.id, func(context.Context) (int, error) { return b.pid, nil }); err != nil {
+		if err = b.join(ctx, n, dialer); err != nil {
 			err = errors.Join(err, dialer.Close(), b.stream.Close())
 		}
 	}
@@ -42,6 +44,19 @@ func (b *workload) boot(ctx context.Context, what configuration, s guestagent.Se
 		return nil, errors.Join(err, b.Leave(), b.engine.discard(b.id))
 	}
 	return dialer, nil
+}
+
+func (b *workload) join(ctx context.Context, n sandbox.Network, dialer *channel.Dialer) error {
+	if err := b.Connect(ctx, b.engine.network, n, b.id, func(context.Context) (int, error) { return b.pid, nil }); err != nil {
+		return err
+	}
+	return b.Settle(ctx, dialer.Dial, b.engine.Fleet.Logger)
+}
+
+// Settle implements daemon.Workload. The name server is set already, in a file of the
+// daemon's.
+func (b *workload) Settle(ctx context.Context, dial func(context.Context) (net.Conn, error), log *slog.Logger) error {
+	return guestagent.Trust(ctx, b.Attached(), guestagent.Inside(dial), log)
 }
 
 func (b *workload) start(ctx context.Context, s guestagent.Settings) (_ *channel.Dialer, err error) {

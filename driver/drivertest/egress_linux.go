@@ -28,7 +28,7 @@ func (s *suite) egress(t *testing.T) []test {
 	return append(s.egressVerbs(s.driver.Info().Verbs), []test{
 		{"allowed", s.reachAllowed}, {"everything else", s.reachNothingElse}, {"names", s.reachNames}, {"name server of an image", s.imageNameServer},
 		{"datagrams", s.reachByDatagrams}, {"two sandboxes", s.reachNoOther}, {"policy change", s.changePolicy}, {"device", s.keepDevice},
-		{"refusals", s.refusePolicies},
+		{"refusals", s.refusePolicies}, {"certificates", s.believe}, {"log", s.tellDecisions},
 	}...)
 }
 
@@ -68,6 +68,13 @@ const reacher = "/tmp/reach"
 func (s *suite) networked(t *testing.T, allow ...string) *box {
 	t.Helper()
 	b := s.offered(t, sandbox.Spec{Network: s.reaching(allow...)})
+	s.equip(t, b)
+	return b
+}
+
+// equip gives a sandbox what probes its network.
+func (s *suite) equip(t *testing.T, b *box) {
+	t.Helper()
 	program, err := s.reacher()
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +90,6 @@ func (s *suite) networked(t *testing.T, allow ...string) *box {
 	// It is copied inside: a process that starts elsewhere meanwhile may hold a copy of
 	// this one's descriptor, and what is open for writing cannot be executed.
 	b.sh(t, fmt.Sprintf("cp %[1]s.new %[1]s && chmod 755 %[1]s", reacher))
-	return b
 }
 
 // probe asks the sandbox what it sees of something.

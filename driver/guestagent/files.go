@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -160,11 +161,15 @@ func SameImage(image, was, is string) error {
 		Remedy: "bring the old image back, by naming it with its digest"}
 }
 
-// Fill gives the files to a sandbox in which nothing has run yet. A failure is its end.
-func (f *Files) Fill(ctx context.Context, i sandbox.Instance) error {
+// Fill gives the files to a sandbox in which nothing has run yet, and settles it once more:
+// among them are those of another network. A failure is its end.
+func (f *Files) Fill(ctx context.Context, i sandbox.Instance, settle func(context.Context, func(context.Context) (net.Conn, error)) error) error {
 	ctx, cancel := context.WithTimeout(ctx, FilesTime)
 	defer cancel()
 	err := pid1.PutFiles(ctx, i.Dial, f.archive)
+	if err == nil {
+		err = settle(ctx, i.Dial)
+	}
 	if err == nil {
 		return nil
 	}

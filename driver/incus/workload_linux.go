@@ -50,7 +50,7 @@ func (b *workload) boot(ctx context.Context, s guestagent.Settings, n sandbox.Ne
 	if err := b.Connect(ctx, b.engine.network, n, b.name, b.pid); err != nil {
 		return err
 	}
-	return b.SetNameServer(ctx, b.way)
+	return b.Settle(ctx, b.way.Dial, b.engine.Fleet.Logger)
 }
 
 // pid is that of the container's first process.

@@ -6,19 +6,21 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
 	"aether/guest"
 )
 
-// Routes of a machine's init, of which a container's has that of files.
+// Routes of a machine's init, of which a container's has those of files.
 const (
 	clockPath     = "/aether/clock"
 	entropyPath   = "/aether/entropy"
 	powerOffPath  = "/aether/poweroff"
 	configurePath = "/aether/configure"
 	filesPath     = "/aether/files"
+	ownPath       = "/aether/own"
 )
 
 // Dial opens a connection to a first process, as sandbox.Instance.Dial does.
@@ -63,3 +65,22 @@ func Files(ctx context.Context, dial Dial, to io.Writer, most int64) error {
 func PutFiles(ctx context.Context, dial Dial, from io.Reader) error {
 	return guest.Post(ctx, dial, filesPath, io.NopCloser(from))
 }
+
+// ReadFile gives the contents of a file that the first process's own user may read, and
+// WriteFile makes or replaces one in one step, which all may read. They are for the owner of
+// the sandbox: whatever token its service asks others for is not asked for.
+func ReadFile(ctx context.Context, dial Dial, name string) ([]byte, error) {
+	var text bytes.Buffer
+	err := guest.Fetch(ctx, dial, own(name), &text, maxOwn)
+	return text.Bytes(), err
+}
+
+// WriteFile is described with ReadFile.
+func WriteFile(ctx context.Context, dial Dial, name string, contents []byte) error {
+	return guest.Post(ctx, dial, own(name), bytes.NewReader(contents))
+}
+
+func own(name string) string { return ownPath + "?" + url.Values{"path": {name}}.Encode() }
+
+// maxOwn bounds such a file.
+const maxOwn = 5 << 20

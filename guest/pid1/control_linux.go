@@ -3,6 +3,8 @@ package pid1
 import (
 	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"time"
 
 	"aether/guest"
@@ -14,6 +16,10 @@ import (
 func (c Config) handler(service *guest.Service, m *made) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", service.Handler())
+	mux.HandleFunc("GET "+ownPath, func(w http.ResponseWriter, r *http.Request) { sendOwn(service, w, r) })
+	mux.HandleFunc("POST "+ownPath, func(w http.ResponseWriter, r *http.Request) {
+		control(maxOwn, func(body []byte) error { return service.WriteFile(self(), r.URL.Query().Get("path"), body) })(w, r)
+	})
 	if m.upper != nil || m.container {
 		mux.HandleFunc("GET "+filesPath, m.sendFiles)
 		mux.HandleFunc("POST "+filesPath, m.takeFiles)
@@ -25,6 +31,21 @@ func (c Config) handler(service *guest.Service, m *made) http.Handler {
 	mux.HandleFunc("POST "+entropyPath, control(maxControl, guestinit.AddEntropy))
 	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
 	return mux
+}
+
+// self is the user of this process, by number.
+func self() string { return strconv.Itoa(os.Getuid()) }
+
+func sendOwn(service *guest.Service, w http.ResponseWriter, r *http.Request) {
+	text, err := service.ReadFile(self(), r.URL.Query().Get("path"), maxOwn)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	w.Header().Set("Trailer", guest.WholeTrailer)
+	if _, err := w.Write(text); err == nil {
+		w.Header().Set(guest.WholeTrailer, guest.Whole)
+	}
 }
 
 func setClock(text []byte) error {

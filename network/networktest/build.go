@@ -19,12 +19,17 @@ var shared struct {
 	service *network.Service
 }
 
-// Service is one for all drivers of a test program. It ends with that, or by Close.
+// Service is one for all drivers of a test program, which believes what Host serves. It ends
+// with that, or by Close.
 func Service() *network.Service {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.service == nil {
-		shared.service = network.New(network.Options{})
+		believed, err := roots()
+		if err != nil {
+			panic(err) // there is no randomness
+		}
+		shared.service = network.New(network.Options{Roots: believed})
 	}
 	return shared.service
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ const (
 
 // probes of the network, each with its arguments, say in one line what they saw.
 var probes = map[string]func(args []string) string{
-	"tcp": tcp, "udp": udp, "name": name, "hold": hold, "listen": listen, "address": address,
+	"tcp": tcp, "udp": udp, "name": name, "hold": hold, "listen": listen, "address": address, "https": https,
 }
 
 // probe runs one, if this program was started for that.
@@ -151,6 +152,28 @@ func read(answer []byte) string {
 		return fmt.Sprintf("code %d, %d answers in %d bytes", code, count, len(answer))
 	}
 	return "at " + net.IP(answer[len(answer)-4:]).String()
+}
+
+// https asks a host for a path over TLS, which it believes by what its environment says.
+func https(args []string) string {
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: answerTime}}
+	conn, err := dialer.Dial("tcp", net.JoinHostPort(args[0], "443"))
+	if err != nil {
+		return seen(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+		return seen(err)
+	}
+	fmt.Fprintf(conn, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", args[1], args[0])
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return seen(err)
+	}
+	head, body, _ := strings.Cut(string(answer), "\r\n\r\n")
+	status, _, _ := strings.Cut(head, "\r\n")
+	_, code, _ := strings.Cut(status, " ")
+	return code + ": " + body
 }
 
 // hold keeps a connection, says that it has one, and then how it ended.
