@@ -29,8 +29,9 @@ func (p Place) open() (*netdev.Namespace, error) {
 
 // Connect gives a sandbox of a filtered mode that lives its network: a device in its net
 // namespace, which has a loopback that is up and nothing else, and is not this program's
-// own. A failure leaves nothing. Errors: Unavailable where this user may not enter it.
-func (s *Service) Connect(ctx context.Context, n sandbox.Network, at Place) (*Attached, error) {
+// own. The key is that of the sandbox that this one goes on from, or nil. A failure leaves
+// nothing. Errors: Unavailable where this user may not enter it.
+func (s *Service) Connect(ctx context.Context, n sandbox.Network, at Place, key AuthorityKey) (*Attached, error) {
 	namespace, err := at.open()
 	if err != nil {
 		return nil, unenterable(err)
@@ -39,14 +40,13 @@ func (s *Service) Connect(ctx context.Context, n sandbox.Network, at Place) (*At
 	if n.Mode == sandbox.NatNetwork {
 		a, err = s.connectDirect(ctx, n, namespace)
 	} else {
-		a, err = s.connect(ctx, n, namespace.Way(), nil)
+		a, err = s.connect(ctx, n, namespace.Way(), key)
 	}
 	return a, errors.Join(err, namespace.Close())
 }
 
 // ConnectProcess is Connect for who has a descriptor of a process in the namespace, which
-// belongs to the process's own user namespace. The key is that of the sandbox that this one
-// goes on from, or nil.
+// belongs to the process's own user namespace.
 func (s *Service) ConnectProcess(ctx context.Context, n sandbox.Network, pidfd int, key AuthorityKey) (*Attached, error) {
 	if n.Mode != sandbox.NatNetwork {
 		return s.connect(ctx, n, netdev.ByProcess(pidfd, true), key)
@@ -68,7 +68,7 @@ func (s *Service) connect(ctx context.Context, n sandbox.Network, way netdev.Way
 	if err != nil {
 		return nil, err
 	}
-	if err := a.begin(ctx, policy, key); err != nil {
+	if err := a.begin(ctx, n, policy, key); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -88,7 +88,7 @@ func (a *Attached) Begin(ctx context.Context, n sandbox.Network, key AuthorityKe
 	if err != nil {
 		return err
 	}
-	return a.begin(ctx, policy, key)
+	return a.begin(ctx, n, policy, key)
 }
 
 func unenterable(err error) error {
@@ -125,7 +125,18 @@ func (a *Attached) SetNetwork(ctx context.Context, n sandbox.Network) error {
 	if err != nil {
 		return err
 	}
-	return a.Set(ctx, policy)
+	return a.set(ctx, n, policy)
+}
+
+// Network is what the sandbox may reach now. Nil is one that is on no network of a
+// service's.
+func (a *Attached) Network() sandbox.Network {
+	if a == nil {
+		return sandbox.Network{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.network
 }
 
 func (a *Attached) mode() sandbox.NetworkMode {

@@ -31,7 +31,7 @@ func (s *Service) connectDirect(ctx context.Context, n sandbox.Network, namespac
 	if err != nil {
 		return nil, err
 	}
-	if err := a.joinDirect(ctx, policy, router, namespace); err != nil {
+	if err := a.joinDirect(ctx, n, policy, router, namespace); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -59,7 +59,7 @@ func (s *Service) openRouter() (*nat.Router, error) {
 }
 
 // joinDirect makes the sandbox's device and its name server.
-func (a *Attached) joinDirect(ctx context.Context, p policy.Policy, router *nat.Router, namespace *netdev.Namespace) error {
+func (a *Attached) joinDirect(ctx context.Context, n sandbox.Network, p policy.Policy, router *nat.Router, namespace *netdev.Namespace) error {
 	d := newDirect(p, a.service.log)
 	port, err := router.Join(namespace, a.tap, d.rules.rules(d.sets))
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *Attached) joinDirect(ctx context.Context, p policy.Policy, router *nat.
 	a.device, a.direct = datagrams, d
 	a.mu.Unlock()
 	d.start(a.answer)
-	return a.begin(ctx, p, nil)
+	return a.begin(ctx, n, p, nil)
 }
 
 // answer tells the name server which addresses it may give the sandbox.

@@ -101,7 +101,7 @@ const ownerVariable = "AETHER_TEST_OWNER"
 func own(process string) int {
 	pid, err := strconv.Atoi(process)
 	if err == nil {
-		_, err = network.New(network.Options{}).Connect(context.Background(), natted(someHost), network.Place{PID: pid, Still: func() error { return nil }})
+		_, err = network.New(network.Options{}).Connect(context.Background(), natted(someHost), network.Place{PID: pid, Still: func() error { return nil }}, nil)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -164,6 +164,6 @@ func TestNatTakesRoot(t *testing.T) {
 
 func connectErr(t *testing.T, s *network.Service) error {
 	t.Helper()
-	_, err := s.Connect(t.Context(), natted(), network.Place{PID: elsewhere(t), Still: func() error { return nil }})
+	_, err := s.Connect(t.Context(), natted(), network.Place{PID: elsewhere(t), Still: func() error { return nil }}, nil)
 	return err
 }

@@ -91,7 +91,7 @@ func enter(t *testing.T, s *network.Service, n sandbox.Network) *inside {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.namespace.Close() })
-	b.attached, err = s.Connect(t.Context(), n, network.Place{PID: b.pid, Still: func() error { return nil }})
+	b.attached, err = s.Connect(t.Context(), n, network.Place{PID: b.pid, Still: func() error { return nil }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

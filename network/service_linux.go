@@ -55,7 +55,8 @@ type Attached struct {
 	// begun says that it has a gateway: before that nothing is known but its device.
 	begun     bool
 	key       AuthorityKey
-	policy    policy.Policy
+	network   sandbox.Network
+	policy    policy.Policy // what it was compiled to
 	authority []byte
 	trusting  func(certificate []byte)
 }
@@ -112,17 +113,17 @@ func (s *Service) taken(address netip.Addr) bool {
 }
 
 // begin has a gateway at the other end of the device. It is called once.
-func (a *Attached) begin(ctx context.Context, p policy.Policy, key AuthorityKey) error {
+func (a *Attached) begin(ctx context.Context, n sandbox.Network, p policy.Policy, key AuthorityKey) error {
 	a.mu.Lock()
-	a.policy, a.key, a.begun = p, key.orNew(), true
+	a.network, a.policy, a.key, a.begun = n, p, key.orNew(), true
 	a.mu.Unlock()
 	return a.ask(ctx, control.Attach)
 }
 
-// Set changes the policy at once.
-func (a *Attached) Set(ctx context.Context, p policy.Policy) error {
+// set changes the policy at once.
+func (a *Attached) set(ctx context.Context, n sandbox.Network, p policy.Policy) error {
 	a.mu.Lock()
-	a.policy = p
+	a.network, a.policy = n, p
 	a.mu.Unlock()
 	if d := a.directly(); d != nil {
 		if err := d.set(p); err != nil {

@@ -87,7 +87,7 @@ func TestClosedServiceLeavesNothing(t *testing.T) {
 	closeOne := func(s *network.Service) {
 		t.Helper()
 		at := network.Place{PID: pid, Still: func() error { return nil }}
-		a, err := s.Connect(t.Context(), sandbox.Network{Mode: sandbox.EgressNetwork}, at)
+		a, err := s.Connect(t.Context(), sandbox.Network{Mode: sandbox.EgressNetwork}, at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestClosedServiceLeavesNothing(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Connect(t.Context(), sandbox.Network{Mode: sandbox.EgressNetwork}, at); sandbox.ClassOf(err) != sandbox.Conflict {
+		if _, err := s.Connect(t.Context(), sandbox.Network{Mode: sandbox.EgressNetwork}, at, nil); sandbox.ClassOf(err) != sandbox.Conflict {
 			t.Errorf("a closed service: %v", err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestConnectOnThisHost(t *testing.T) {
 	s := network.New(network.Options{})
 	defer s.Close()
 	before := devices(t, os.Getpid())
-	a, err := s.Connect(t.Context(), sandbox.Network{Mode: sandbox.EgressNetwork}, network.Place{PID: os.Getpid(), Still: func() error { return nil }})
+	a, err := s.Connect(t.Context(), sandbox.Network{Mode: sandbox.EgressNetwork}, network.Place{PID: os.Getpid(), Still: func() error { return nil }}, nil)
 	if err == nil || a != nil {
 		t.Errorf("%v, %v", a, err)
 	}

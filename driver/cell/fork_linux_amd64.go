@@ -102,8 +102,11 @@ func (i *instance) childSpec(asked sandbox.Spec) (sandbox.Spec, error) {
 	child := i.spec
 	child.ID, child.Metadata, child.Timeouts, child.Isolation = asked.ID, asked.Metadata, asked.Timeouts, asked.Isolation
 	child.Mounts = addMounts(i.spec.Mounts, asked.Mounts)
-	if asked.Network.Mode != sandbox.NoNetwork {
+	switch {
+	case asked.Network.Mode != sandbox.NoNetwork:
 		child.Network = asked.Network
+	case i.network != nil:
+		child.Network = i.network.Network() // which may have changed
 	}
 	for _, limit := range []struct{ to, from *int64 }{
 		{&child.Limits.MemoryBytes, &asked.Limits.MemoryBytes},

@@ -121,12 +121,12 @@ func (s System) group(l sandbox.Limits) sandbox.Limits {
 // run asks the system for its command, or takes that of the origin, and boots it.
 func (b *workload) run(ctx context.Context, spec sandbox.Spec, program launch.Program, settings guestagent.Settings, from *Origin) (*channel.Dialer, error) {
 	e, of := b.engine, b.engine.system.Command
-	join := func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Join(ctx, settings) }
+	with := beginning{network: spec.Network, join: func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Join(ctx, settings) }}
 	if from != nil && from.Command != nil {
 		of = from.Command
 	}
 	if from != nil && !from.Fresh {
-		join = func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Rejoin(ctx) }
+		with.join, with.key = func(ctx context.Context, p *guestagent.Pipes) (*channel.Dialer, error) { return p.Rejoin(ctx) }, from.Authority
 	}
 	stage, err := e.stage(program)
 	if err != nil {
@@ -140,7 +140,8 @@ func (b *workload) run(ctx context.Context, spec sandbox.Spec, program launch.Pr
 	if !e.system.Plain {
 		program.Path, program.Args, program.Env = e.tools.shell, e.script(command), e.environment(command)
 	}
-	return b.boot(ctx, program, command.Config, join, spec.Network)
+	with.config = command.Config
+	return b.boot(ctx, program, with)
 }
 
 func (e *engine) tree(spec sandbox.Spec, root image.Root, from *Origin) (*launch.Tree, error) {

@@ -13,8 +13,14 @@ import (
 	"aether/sandbox"
 )
 
-// Spec is what the sandbox was made of, with its id.
-func (i *Instance) Spec() sandbox.Spec { return i.spec }
+// Spec is what the sandbox was made of, with its id, and with what it may reach now.
+func (i *Instance) Spec() sandbox.Spec {
+	spec := i.spec
+	if i.body.network != nil {
+		spec.Network = i.body.network.Network()
+	}
+	return spec
+}
 
 // Digest is that of its image.
 func (i *Instance) Digest() string { return i.digest }

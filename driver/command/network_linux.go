@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"aether/driver/guestagent"
-	"aether/guest/channel"
 	"aether/network"
 	"aether/sandbox"
 )
@@ -20,15 +19,15 @@ var (
 
 // connect puts a sandbox that asked for it on the network, before anything runs in it but
 // the guest service.
-func (b *workload) connect(ctx context.Context, n sandbox.Network, dialer *channel.Dialer) (err error) {
-	if !n.Mode.Filtered() {
-		return nil
+func (b *workload) connect(ctx context.Context, n sandbox.Network, key network.AuthorityKey) (err error) {
+	if n.Mode.Filtered() {
+		b.network, err = b.engine.network.Connect(ctx, n, b.place(), key)
 	}
-	if b.network, err = b.engine.network.Connect(ctx, n, b.place()); err != nil {
-		return err
-	}
-	return b.settle(ctx, dialer.Dial)
+	return err
 }
+
+// AuthorityKey is that of its gateway, or nil if it has none.
+func (i *Instance) AuthorityKey() network.AuthorityKey { return i.body.network.AuthorityKey() }
 
 // settle has the programs of the sandbox find and believe its gateway.
 func (b *workload) settle(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"aether/driver/guestagent"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -18,6 +19,8 @@ type Origin struct {
 	Command func(Stage, sandbox.Spec) (Command, error)
 	// Fresh says that only files go on: the guest service begins anew.
 	Fresh bool
+	// Authority is the key of its gateway's, or nil.
+	Authority network.AuthorityKey
 	// AnyImage takes the image as it is now, whatever its digest was.
 	AnyImage bool
 }

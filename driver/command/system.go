@@ -42,6 +42,9 @@ type System struct {
 	// is up, which its sandbox is to have too: the program makes none. Only then can the
 	// sandbox have the egress mode. Not so on the host's network.
 	OwnNetwork bool
+	// TakesDevice says that the program takes what it finds in that namespace for itself when
+	// it starts, so that the device of a sandbox is made before. It is not Plain.
+	TakesDevice bool
 	// NetworkFile is where in Stage.Dir the program's Prepare keeps that namespace (bound
 	// to a file), if the program itself goes on in another; empty if it stays.
 	NetworkFile string

@@ -35,43 +35,91 @@ type workload struct {
 	network *network.Attached // nil for one without, or with the host's
 }
 
+// beginning is what a program is to begin with.
+type beginning struct {
+	config  []byte
+	join    join
+	network sandbox.Network
+	key     network.AuthorityKey // of what it goes on from, or nil
+}
+
+// join is how the guest service is met.
+type join func(context.Context, *guestagent.Pipes) (*channel.Dialer, error)
+
 // boot starts the program and meets the guest service in it. A failure leaves
 // nothing.
-func (b *workload) boot(ctx context.Context, program launch.Program, config []byte, join join, n sandbox.Network) (_ *channel.Dialer, err error) {
+func (b *workload) boot(ctx context.Context, program launch.Program, with beginning) (_ *channel.Dialer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
 	if b.pipes, err = guestagent.NewPipes(); err != nil {
 		return nil, err
 	}
-	if err := b.launch(program, config); err != nil {
+	begin := b.begin
+	if b.engine.system.TakesDevice && with.network.Mode.Filtered() {
+		begin = b.beginConnected
+	}
+	dialer, err := begin(ctx, program, with)
+	switch {
+	case err == nil:
+		return dialer, nil
+	case b.monitor == nil:
 		return nil, errors.Join(err, b.pipes.Close())
 	}
-	dialer, err := b.meet(ctx, join)
-	if err == nil {
-		err = b.connect(ctx, n, dialer)
-	}
-	if err != nil {
-		return nil, errors.Join(err, b.discard())
-	}
-	return dialer, nil
+	return nil, errors.Join(err, b.discard())
 }
 
-func (b *workload) launch(program launch.Program, config []byte) error {
-	file, err := launch.SealedFile(ConfigFile, config)
+// begin gives the program its configuration at once, and a sandbox that lives its network.
+func (b *workload) begin(ctx context.Context, program launch.Program, with beginning) (*channel.Dialer, error) {
+	file, err := launch.SealedFile(ConfigFile, with.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer file.Close()
 	if _, err := file.Seek(0, 0); err != nil {
-		return err
+		return nil, err
 	}
-	program.Files = append(program.Files, append(b.pipes.Child(), file)...)
+	if err := b.launch(program, file); err != nil {
+		return nil, err
+	}
+	dialer, err := b.meet(ctx, with.join)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.connect(ctx, with.network, with.key); err != nil {
+		return nil, err
+	}
+	return dialer, b.settle(ctx, dialer.Dial)
+}
+
+// beginConnected is begin with a network before the program, which waits for its
+// configuration meanwhile.
+func (b *workload) beginConnected(ctx context.Context, program launch.Program, with beginning) (*channel.Dialer, error) {
+	config, later, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(b.launch(program, config), config.Close())
+	if err == nil {
+		err = b.connect(ctx, with.network, with.key)
+	}
+	if err == nil {
+		_, err = later.Write(with.config)
+	}
+	if err = errors.Join(err, later.Close()); err != nil {
+		return nil, err
+	}
+	dialer, err := b.meet(ctx, with.join)
+	if err != nil {
+		return nil, err
+	}
+	return dialer, b.settle(ctx, dialer.Dial)
+}
+
+func (b *workload) launch(program launch.Program, config *os.File) (err error) {
+	program.Files = append(program.Files, append(b.pipes.Child(), config)...)
 	b.monitor, err = b.engine.host.Start(program)
 	return errors.Join(err, b.pipes.Started())
 }
-
-// join is how the guest service is met.
-type join func(context.Context, *guestagent.Pipes) (*channel.Dialer, error)
 
 func (b *workload) meet(ctx context.Context, join join) (_ *channel.Dialer, err error) {
 	// Another program has been executed, so this program's memory is out of the group.

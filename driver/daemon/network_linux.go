@@ -28,7 +28,7 @@ func (l *Link) Connect(ctx context.Context, s *network.Service, n sandbox.Networ
 	if err != nil {
 		return err
 	}
-	l.attached, err = s.Connect(ctx, n, network.Place{PID: number, Still: func() error { return isOf(number, container) }})
+	l.attached, err = s.Connect(ctx, n, network.Place{PID: number, Still: func() error { return isOf(number, container) }}, nil)
 	return err
 }
 

@@ -48,11 +48,14 @@ func (s *suite) egressPause(t *testing.T) {
 	b.wantProbe(t, "refused", "tcp", server, "x")
 }
 
-// egressFork: a child has an address of its own, and the policy of its Spec or else its
-// source's, which a change of one leaves alone in the other.
+// egressFork: a child has an address of its own, and the policy of its Spec or else that
+// which its source has by then, which a change of one leaves alone in the other.
 func (s *suite) egressFork(t *testing.T) {
 	server := networktest.Echo(t, networktest.HostAddress(t))
-	source := s.networked(t, server)
+	source := s.networked(t, nowhere)
+	if err := source.Instance.(sandbox.NetworkSetter).SetNetwork(s.patient(t), s.reaching(server)); err != nil {
+		t.Fatal(err)
+	}
 	children, err := source.Instance.(sandbox.Forker).Fork(s.patient(t), []sandbox.Spec{{}, {Network: s.reaching(nowhere)}})
 	if err != nil {
 		t.Fatal(err)

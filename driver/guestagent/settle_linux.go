@@ -17,8 +17,12 @@ func Settle(ctx context.Context, a *network.Attached, dial func(context.Context)
 	if a == nil {
 		return nil
 	}
-	if err := SetNameServer(ctx, dial); err != nil {
-		return err
+	// What goes on from the memory of another has the file, and may have a service that asks
+	// for a token.
+	if now, err := pid1.ReadFile(ctx, dial, resolvFile); err != nil || string(now) != resolvText {
+		if err := SetNameServer(ctx, dial); err != nil {
+			return err
+		}
 	}
 	return Trust(ctx, a, Inside(dial), log)
 }

@@ -18,11 +18,14 @@ func stateDir(stage string) string { return filepath.Join(stage, "state") }
 // not among the memory of processes: so it can be kept alone.
 func (p Platform) flags(s command.Stage, spec sandbox.Spec) []string {
 	network := "none"
-	if spec.Network.Mode == sandbox.HostNetwork {
+	switch {
+	case spec.Network.Mode == sandbox.HostNetwork:
 		network = "host"
+	case spec.Network.Mode.Filtered():
+		network = "sandbox"
 	}
 	return []string{s.Program, "--root", stateDir(s.Dir), "--platform", string(p), "--network", network, "--ignore-cgroups",
-		"--host-settings=ignore", fmt.Sprintf("--overlay2=root:dir=%s,size=%d", s.Shared, rootBytes(spec.Limits))}
+		"--host-settings=ignore", "--gso=false", "--software-gso=false", fmt.Sprintf("--overlay2=root:dir=%s,size=%d", s.Shared, rootBytes(spec.Limits))}
 }
 
 // run starts a sandbox.

@@ -16,7 +16,19 @@ func config(s command.Stage, spec sandbox.Spec, hostname string) *specs.Spec {
 	process := &specs.Process{Args: guestArgs(spec.Limits), Cwd: "/", NoNewPrivileges: true,
 		Capabilities: command.OCICapabilities(command.Capabilities), Rlimits: rlimits(spec.Limits)}
 	return &specs.Spec{Version: command.OCIVersion, Root: &specs.Root{Path: s.Root}, Hostname: hostname, Process: process,
-		Mounts: mounts(s, spec), Linux: &specs.Linux{Namespaces: command.OCINamespaces(spec)}}
+		Mounts: mounts(s, spec), Linux: &specs.Linux{Namespaces: namespaces(spec)}}
+}
+
+// namespaces are those of gVisor's kernel on the host. That of the network is runsc's own,
+// with the device that is to be the sandbox's.
+func namespaces(spec sandbox.Spec) []specs.LinuxNamespace {
+	list := command.OCINamespaces(spec)
+	for i := range list {
+		if list[i].Type == specs.NetworkNamespace {
+			list[i].Path = "/proc/self/ns/net"
+		}
+	}
+	return list
 }
 
 func mounts(s command.Stage, spec sandbox.Spec) []specs.Mount {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"aether/driver/guestagent"
 	"aether/internal/host/storedir"
@@ -25,9 +26,14 @@ func (i *instance) Fork(ctx context.Context, children []sandbox.Spec) ([]sandbox
 
 func (i *instance) fork(ctx context.Context, children []sandbox.Spec) ([]sandbox.Instance, error) {
 	m := i.manifest()
-	for _, spec := range children {
+	children = slices.Clone(children)
+	for n, spec := range children {
 		if err := spec.Validate(); err != nil {
 			return nil, err
+		}
+		if spec.Network.Mode == sandbox.NoNetwork {
+			spec.Network = m.Network
+			children[n] = spec
 		}
 		if _, err := i.driver.fit(m, spec); err != nil {
 			return nil, err

@@ -11,13 +11,14 @@ import (
 
 	"aether/driver/command/commandtest"
 	"aether/driver/gvisor"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
 func newDriver(dir string) sandbox.Driver { return newGVisor(dir) }
 
 func newGVisor(dir string) *gvisor.Driver {
-	return gvisor.New(gvisor.Options{RunDir: dir, StateDir: filepath.Join(dir, "state"), Images: commandtest.Images})
+	return gvisor.New(gvisor.Options{RunDir: dir, StateDir: filepath.Join(dir, "state"), Images: commandtest.Images, Network: networktest.Service()})
 }
 
 func TestMain(m *testing.M) { os.Exit(commandtest.Main(m, newDriver, prepare)) }

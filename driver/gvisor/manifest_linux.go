@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"aether/driver/guestagent"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -43,10 +44,12 @@ type manifest struct {
 	Command  sandbox.CommandDefaults `json:"command,omitzero"`
 	// Limits but that on processors are held by gVisor's kernel, which a checkpoint
 	// is of.
-	Limits   sandbox.Limits  `json:"limits,omitzero"`
-	Network  sandbox.Network `json:"network,omitzero"`
-	Mounts   []sandbox.Mount `json:"mounts,omitempty"`
-	Platform Platform        `json:"platform"`
+	Limits  sandbox.Limits  `json:"limits,omitzero"`
+	Network sandbox.Network `json:"network,omitzero"`
+	// Authority is the key of its gateway's, which programs in memory may believe.
+	Authority network.AuthorityKey `json:"authority,omitempty"`
+	Mounts    []sandbox.Mount      `json:"mounts,omitempty"`
+	Platform  Platform             `json:"platform"`
 	// Sizes are those of the files of each part, to tell a damaged snapshot.
 	Sizes map[string][]int64 `json:"sizes"`
 }
@@ -56,7 +59,7 @@ const manifestVersion = 2
 func (i *instance) manifest() manifest {
 	spec := i.Spec()
 	return manifest{Version: manifestVersion, Image: spec.Image, Digest: i.Digest(), Hostname: i.hostname, Command: spec.Command,
-		Limits: spec.Limits, Network: spec.Network, Mounts: spec.Mounts, Platform: i.driver.opts.Platform, Sizes: map[string][]int64{}}
+		Limits: spec.Limits, Network: spec.Network, Mounts: spec.Mounts, Platform: i.driver.opts.Platform, Authority: i.AuthorityKey(), Sizes: map[string][]int64{}}
 }
 
 func readManifest(dir string) (manifest, error) {

@@ -5,6 +5,7 @@ import (
 
 	"aether/driver/command"
 	"aether/image"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	RunDir string
 	// StateDir holds the memory of sandboxes while they are being forked.
 	StateDir string
+	// Network is for sandboxes of the egress mode, which are refused without it.
+	Network *network.Service
 	// Platform is Systrap if empty.
 	Platform Platform
 	// Logger is told what fails in the background, where no caller waits for an
@@ -49,7 +52,7 @@ func New(opts Options) *Driver {
 	if opts.Platform == "" {
 		opts.Platform = Systrap
 	}
-	return &Driver{command.New(system(opts.Platform), command.Options{Images: opts.Images, RunDir: opts.RunDir, Logger: opts.Logger}), opts}
+	return &Driver{command.New(system(opts.Platform), command.Options{Images: opts.Images, RunDir: opts.RunDir, Logger: opts.Logger, Network: opts.Network}), opts}
 }
 
 // Info implements sandbox.Driver.

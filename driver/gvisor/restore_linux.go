@@ -72,7 +72,7 @@ func (d *Driver) goOn(ctx context.Context, dir string, m manifest, spec sandbox.
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.GoOn(ctx, spec, command.Origin{Digest: m.Digest, Shown: memory.paths(dir), Command: func(s command.Stage, spec sandbox.Spec) (command.Command, error) {
+	i, err := d.GoOn(ctx, spec, command.Origin{Digest: m.Digest, Shown: memory.paths(dir), Authority: m.Authority, Command: func(s command.Stage, spec sandbox.Spec) (command.Command, error) {
 		return d.opts.Platform.restore(s, spec, m.Hostname)
 	}})
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
 	if spec.Mounts, err = m.mounts(asked.Mounts); err != nil {
 		return spec, err
 	}
-	spec.Image, spec.Command, spec.Network = m.Image, m.Command, m.Network
+	spec.Image, spec.Command = m.Image, m.Command
 	spec.Limits = m.Limits
 	if asked.Limits.CPUs > 0 {
 		spec.Limits.CPUs = asked.Limits.CPUs
@@ -105,7 +105,7 @@ func (d *Driver) fit(m manifest, asked sandbox.Spec) (sandbox.Spec, error) {
 		return spec, err
 	}
 	switch {
-	case asked.Network.Mode != m.Network.Mode:
+	case (asked.Network.Mode == sandbox.HostNetwork) != (m.Network.Mode == sandbox.HostNetwork):
 		return spec, &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode",
 			Reason: fmt.Sprintf("a snapshot's network cannot change from %q to %q", m.Network.Mode, asked.Network.Mode)}
 	case m.Platform != d.opts.Platform:

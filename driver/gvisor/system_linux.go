@@ -22,7 +22,7 @@ func system(p Platform) command.System {
 		Name: Name, Boundary: sandbox.KernelBoundary, Program: program, Find: find,
 		Install: "build it with `make runsc`, or install a release of gVisor",
 		Needs:   p.needs, Version: version, Command: p.run,
-		Opaque: true, Group: group, MinMemory: minMemory,
+		Opaque: true, Group: group, MinMemory: minMemory, OwnNetwork: true, TakesDevice: true,
 	}
 }
 
