@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"aether/network/list"
 	"aether/network/policy"
@@ -20,7 +21,18 @@ func Lists(host list.Host) policy.Lists {
 type lists struct {
 	host   list.Host
 	asking chan struct{} // one asks the tools, and the others read what was kept
+	// known is the last answer that had credentials, which nobody writes anywhere. It is
+	// read and written by who asks.
+	known      list.List
+	knownUntil time.Time
 }
+
+// knownFor is how long an answer with credentials holds, and brieflyKnown how long one that
+// lacks something.
+const (
+	knownFor     = time.Hour
+	brieflyKnown = time.Minute
+)
 
 func (l *lists) rules(ctx context.Context, name string) ([]policy.Rule, error) {
 	one, err := l.list(ctx, name)
@@ -40,15 +52,41 @@ func (l *lists) rules(ctx context.Context, name string) ([]policy.Rule, error) {
 }
 
 func (l *lists) list(ctx context.Context, name string) (list.List, error) {
-	if name == list.NamePackages {
-		select {
-		case l.asking <- struct{}{}:
-			defer func() { <-l.asking }()
-		case <-ctx.Done():
-			return list.List{}, ctx.Err()
+	if name != list.NamePackages {
+		return l.host.List(ctx, name)
+	}
+	select {
+	case l.asking <- struct{}{}:
+		defer func() { <-l.asking }()
+	case <-ctx.Done():
+		return list.List{}, ctx.Err()
+	}
+	return l.packages(ctx)
+}
+
+// packages is the list with the credentials that it has, for which the tools have to be
+// asked: what is kept on disk says only that there are some.
+func (l *lists) packages(ctx context.Context) (list.List, error) {
+	if time.Now().Before(l.knownUntil) {
+		return l.known, nil
+	}
+	one, err := l.host.List(ctx, list.NamePackages)
+	if err != nil || !slices.ContainsFunc(one.Entries, func(e list.Entry) bool { return e.Sent }) {
+		return one, err
+	}
+	if slices.ContainsFunc(one.Entries, func(e list.Entry) bool { return e.Sent && !e.Credential.Known() }) {
+		host := l.host
+		host.Refresh = true
+		if one, err = host.List(ctx, list.NamePackages); err != nil {
+			return one, err
 		}
 	}
-	return l.host.List(ctx, name)
+	good := knownFor
+	if one.Incomplete {
+		good = brieflyKnown
+	}
+	l.known, l.knownUntil = one, time.Now().Add(good)
+	return one, nil
 }
 
 // rulesOf are a list's entries, but for those that are withheld.
@@ -58,7 +96,11 @@ func rulesOf(l list.List) (rules []policy.Rule, err error) {
 		if err != nil {
 			return nil, err
 		}
-		rules = append(rules, policy.Rule{Reach: reach, Private: e.Private, At: e.At})
+		rule := policy.Rule{Reach: reach, Private: e.Private, At: e.At}
+		if e.Sent {
+			rule.Authorization = policy.NewSecret(e.Credential.Header())
+		}
+		rules = append(rules, rule)
 	}
 	return rules, nil
 }

@@ -126,3 +126,43 @@ func TestGivesUpWaiting(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestCredentialsOfLists: they are sent, and known to nobody but who asked the tools: these
+// are asked again by a program that finds only that there are some.
+func TestCredentialsOfLists(t *testing.T) {
+	host, asked := listHost(t)
+	npm := "#!/bin/sh\necho x >> " + asked + "\necho '{\"registry\":\"https://me:pw-secret@registry.invalid/\",\"@a:registry\":\"http://me:pw-secret@plain.invalid/\"}'\n"
+	if err := os.WriteFile(filepath.Join(host.Dir, "../bin/npm"), []byte(npm), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for program := range 2 {
+		lists := Lists(host)
+		for range 2 {
+			rules, err := lists(t.Context(), list.NamePackages)
+			if err != nil || len(rules) != 2 {
+				t.Fatalf("%+v, %v", rules, err)
+			}
+			for _, r := range rules {
+				if sent := r.Authorization.Reveal(); (r.Name == "registry.invalid") != (sent == "Basic bWU6cHctc2VjcmV0") || (r.Name == "plain.invalid") != (sent == "") {
+					t.Errorf("%s is sent %q", r.Name, sent)
+				}
+			}
+		}
+		if text, err := os.ReadFile(asked); err != nil || string(text) != strings.Repeat("x\n", program+1) {
+			t.Errorf("program %d: %q, %v", program, text, err)
+		}
+	}
+	err := filepath.WalkDir(host.Dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), "pw-secret") || strings.Contains(string(text), "bWU6cHctc2VjcmV0") {
+			t.Errorf("%s has it", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

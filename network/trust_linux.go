@@ -2,9 +2,57 @@ package network
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"slices"
+
+	"aether/sandbox"
 )
+
+// TrustFile is where a sandbox has the certificates that its programs believe in, where
+// rules are about its requests: those of its image, and that of its gateway.
+const TrustFile = "/tmp/.aether/ca.pem"
+
+// trustVariables name that file to programs.
+var trustVariables = []string{
+	"SSL_CERT_FILE",       // OpenSSL and what is made with it, Go, Rust
+	"CURL_CA_BUNDLE",      // curl
+	"REQUESTS_CA_BUNDLE",  // Python's requests, pip
+	"GIT_SSL_CAINFO",      // git
+	"NODE_EXTRA_CA_CERTS", // Node
+	"PIP_CERT",            // pip and npm where settings of the image name another file
+	"npm_config_cafile",
+}
+
+// TrustEnv are the variables of a sandbox's commands that have its programs believe its
+// gateway, or nil where nothing has to be believed: where no rule is about its requests, also
+// none that a list brings with a credential. Errors: those of Compile.
+func (s *Service) TrustEnv(ctx context.Context, n sandbox.Network) (map[string]string, error) {
+	if n.Mode != sandbox.EgressNetwork {
+		return nil, nil
+	}
+	ruled := len(n.HTTP) > 0
+	if !ruled && slices.ContainsFunc(n.Allow, namesList) {
+		p, err := s.Compile(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		ruled = len(p.HTTP) > 0
+	}
+	if !ruled {
+		return nil, nil
+	}
+	env := map[string]string{}
+	for _, name := range trustVariables {
+		env[name] = TrustFile
+	}
+	return env, nil
+}
+
+func namesList(entry string) bool {
+	r, err := sandbox.ParseReach(entry)
+	return err == nil && r.List != "" && r.List != sandbox.PublicList
+}
 
 // MaxTrust bounds what is read of an image's own certificates.
 const MaxTrust = 2 * maxRoots

@@ -116,7 +116,11 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 		}
 	}()
 	i.Begin(Name, cmp.Or(spec.ID, newID()), i.kill)
-	if i.service, err = guest.New(backend{i}, e.serviceOptions(spec, root)); err != nil {
+	trust, err := e.network.TrustEnv(ctx, spec.Network)
+	if err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	if i.service, err = guest.New(backend{i}, e.serviceOptions(spec, root, trust)); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
 	if err := i.boot(ctx, root); err != nil {
@@ -241,9 +245,9 @@ func (i *instance) config() confine.Config {
 	return config
 }
 
-func (e *engine) serviceOptions(spec sandbox.Spec, root image.Root) guest.Options {
+func (e *engine) serviceOptions(spec sandbox.Spec, root image.Root, trust map[string]string) guest.Options {
 	env := root.Config.Env
-	if trust := network.TrustEnv(spec.Network); len(spec.Command.Env) > 0 || len(trust) > 0 {
+	if len(spec.Command.Env) > 0 || len(trust) > 0 {
 		env = map[string]string{}
 		maps.Copy(env, trust)
 		maps.Copy(env, root.Config.Env)

@@ -2,6 +2,7 @@ package cell_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"aether/driver/cell"
 	"aether/network"
+	"aether/network/list"
 	"aether/network/networktest"
 	"aether/sandbox"
 )
@@ -153,4 +155,45 @@ func newRuledCell(t *testing.T) sandbox.Instance {
 	}
 	t.Cleanup(func() { destroy(t, instance) })
 	return instance
+}
+
+// TestCredentialOfList: what a package manager of the host would show to its index is shown
+// for the programs of a cell that may use the list, and is nowhere inside.
+func TestCredentialOfList(t *testing.T) {
+	need(t, "curl")
+	const index = "index.invalid"
+	t.Setenv(network.PathVariable, builtNetwork(t))
+	roots, proxy := networktest.Host(t, index, func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		fmt.Fprintf(w, "%s by %q %v", r.Method, user, password == apiToken)
+	})
+	tools := t.TempDir()
+	npm := "#!/bin/sh\necho '{\"registry\":\"https://me:" + apiToken + "@" + index + "/\"}'\n"
+	if err := os.WriteFile(filepath.Join(tools, "npm"), []byte(npm), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	opts := optionsIn(filepath.Join(t.TempDir(), "run"), 0)
+	t.Setenv("PATH", tools)
+	t.Setenv("HOME", tools)
+	service := network.New(network.Options{Roots: roots, Lists: network.Lists(list.Host{Dir: filepath.Join(tools, "lists")})})
+	opts.Network = service
+	driver := cell.New(opts)
+	t.Cleanup(func() {
+		if err := errors.Join(driver.Close(context.Background()), service.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	instance, err := driver.Create(t.Context(), sandbox.Spec{Network: sandbox.Network{Mode: sandbox.EgressNetwork, Allow: []string{list.NamePackages}, Proxy: proxy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { destroy(t, instance) })
+	for request, want := range map[string]string{"": `GET by "me" true`, "-X PUT": `PUT by "" false`} {
+		if said := sh(t, instance, "curl -sS --max-time 20 "+request+" https://"+index+"/simple/"); said != want {
+			t.Errorf("%q: %q", request, said)
+		}
+	}
+	if said := sh(t, instance, `env; cat "$SSL_CERT_FILE" /proc/self/environ`); strings.Contains(said, apiToken) {
+		t.Error("the credential is inside")
+	}
 }

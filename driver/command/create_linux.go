@@ -92,6 +92,10 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	if spec.ID == "" {
 		spec.ID = strings.ToLower(rand.Text())
 	}
+	settings, err := e.settings(ctx, spec, root)
+	if err != nil {
+		return nil, err
+	}
 	tree, err := e.tree(spec, root, from)
 	if err != nil {
 		return nil, err
@@ -102,7 +106,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 		return nil, err
 	}
 	program := launch.Program{Group: attach, Tree: tree, OwnNetwork: e.system.OwnNetwork && spec.Network.Mode != sandbox.HostNetwork}
-	dialer, err := b.run(ctx, spec, program, e.settings(spec, root), from)
+	dialer, err := b.run(ctx, spec, program, settings, from)
 	if err != nil {
 		return nil, errors.Join(err, remove(b.group))
 	}
@@ -166,12 +170,13 @@ func (e *engine) tree(spec sandbox.Spec, root image.Root, from *Origin) (*launch
 }
 
 // settings are the image's, and over them the caller's.
-func (e *engine) settings(spec sandbox.Spec, root image.Root) guestagent.Settings {
+func (e *engine) settings(ctx context.Context, spec sandbox.Spec, root image.Root) (guestagent.Settings, error) {
 	s := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
 	if e.host.Single {
 		s.User = strconv.Itoa(e.system.user())
 	}
-	return s.On(spec.Network).With(spec.Command)
+	s, err := s.On(ctx, e.network, spec.Network)
+	return s.With(spec.Command), err
 }
 
 // user is whom the one id of an ordinary user's sandboxes belongs to. A kernel of

@@ -64,7 +64,10 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 		return nil, err
 	}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	dialer, err := b.boot(ctx, spec, config, layers, settings.On(spec.Network).With(spec.Command))
+	if settings, err = settings.On(ctx, e.opts.Network, spec.Network); err != nil {
+		return nil, err
+	}
+	dialer, err := b.boot(ctx, spec, config, layers, settings.With(spec.Command))
 	if err != nil {
 		return nil, err
 	}

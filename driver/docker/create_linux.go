@@ -74,7 +74,10 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	}
 	b := &workload{engine: e, limits: spec.Limits}
 	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	dialer, err := b.boot(ctx, what, settings.On(spec.Network).With(spec.Command), spec.Network)
+	if settings, err = settings.On(ctx, e.network, spec.Network); err != nil {
+		return nil, err
+	}
+	dialer, err := b.boot(ctx, what, settings.With(spec.Command), spec.Network)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"aether/guest"
 	"aether/guest/channel"
-	"aether/network"
 	"aether/sandbox"
 )
 
@@ -34,18 +33,6 @@ func (s Settings) With(c sandbox.CommandDefaults) Settings {
 	if c.WorkDir != "" {
 		s.WorkDir = c.WorkDir
 	}
-	return s
-}
-
-// On puts below the settings of an image what the programs of a sandbox on a network need
-// to believe its gateway.
-func (s Settings) On(n sandbox.Network) Settings {
-	env := network.TrustEnv(n)
-	if env == nil {
-		return s
-	}
-	maps.Copy(env, s.Env)
-	s.Env = env
 	return s
 }
 

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 
 	"aether/guest/pid1"
 	"aether/network"
+	"aether/sandbox"
 )
 
 // Settle has the programs of a sandbox find and believe its gateway, once the files of the
@@ -72,4 +74,15 @@ func Trust(ctx context.Context, a *network.Attached, files Own, log *slog.Logger
 		}
 	})
 	return write(ctx)
+}
+
+// On puts below the settings of an image what the programs of a sandbox on a network need
+// to believe its gateway. Errors: those of the policy.
+func (s Settings) On(ctx context.Context, service *network.Service, n sandbox.Network) (Settings, error) {
+	env, err := service.TrustEnv(ctx, n)
+	if len(env) > 0 {
+		maps.Copy(env, s.Env)
+		s.Env = env
+	}
+	return s, err
 }

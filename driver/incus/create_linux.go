@@ -65,13 +65,16 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err != nil {
 		return nil, err
 	}
+	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	if settings, err = settings.On(ctx, e.network, spec.Network); err != nil {
+		return nil, err
+	}
 	what.Name = newName()
 	if err := e.makeContainer(ctx, what, root); err != nil {
 		return nil, err
 	}
 	b := newWorkload(e, what.Name, spec.Limits)
-	settings := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
-	if err := b.boot(ctx, settings.On(spec.Network).With(spec.Command), spec.Network); err != nil {
+	if err := b.boot(ctx, settings.With(spec.Command), spec.Network); err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
 	return e.Add(Name, spec, root.Digest, b, b.way), nil

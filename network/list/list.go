@@ -55,6 +55,9 @@ type Entry struct {
 	From string `json:"from"`
 	// Credential is what was found with it, or nil.
 	Credential *Credential `json:"credential,omitempty"`
+	// Sent says that requests which read from it are given the credential on their way out:
+	// it is a name that is spoken to by HTTPS.
+	Sent bool `json:"sent,omitempty"`
 }
 
 func isReserved(name string) bool { return name == NamePackages || name == NamePublic }
@@ -78,7 +81,7 @@ func (l *List) add(e Entry) {
 	}
 	switch {
 	case old.Credential == nil:
-		old.Credential = e.Credential
+		old.Credential, old.Sent = e.Credential, e.Sent
 	case e.Credential != nil && !old.Credential.equal(e.Credential):
 		l.note("two credentials were found for " + e.Allow + ": the first is kept")
 	}

@@ -136,7 +136,7 @@ func (c *collection) hear(answers []answer) {
 		for _, s := range a.sites {
 			c.sites = append(c.sites, s)
 			if via, ok := s.proxies.of(s.url); ok {
-				c.sites = append(c.sites, site{url: via.url, from: via.from, credential: via.credential})
+				c.sites = append(c.sites, site{url: via.url, from: via.from, credential: via.credential, proxy: true})
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func (c *collection) enter(ctx context.Context) {
 		if t, err := targetOf(s.url); err != nil {
 			c.list.note(fmt.Sprintf("%s: %v", s.from, err))
 		} else {
-			found = append(found, Entry{Allow: t.String(), From: s.from, Credential: s.credential})
+			found = append(found, Entry{Allow: t.String(), From: s.from, Credential: s.credential, Sent: s.sent()})
 		}
 	}
 	led := map[netip.AddrPort]bool{}

@@ -16,6 +16,7 @@ type site struct {
 	url        *url.URL // without a credential
 	from       string   // "tool: setting"
 	credential *Credential
+	proxy      bool // and so its credential is for connections, not for requests
 	proxies    proxies
 	// point asks what the site points to, or is nil where there is nothing to ask.
 	point func(context.Context, *visit) error
@@ -37,6 +38,16 @@ func newSite(text, from string) (s site, ok bool, err error) {
 		return site{}, false, fmt.Errorf("%s: %w", from, err)
 	}
 	return site{url: u, from: from, credential: credential}, true, nil
+}
+
+// sent says whether requests to the site can be given its credential on their way out.
+func (s site) sent() bool {
+	return s.credential != nil && !s.proxy && s.url.Scheme == "https" && !isAddress(s.url.Hostname())
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // schemePort is where URLs without a port lead.

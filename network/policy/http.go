@@ -16,6 +16,8 @@ type HTTPRule struct {
 	Paths   []string      `json:"paths,omitempty"`
 	// Headers have the names of secrets in their values.
 	Headers map[string]string `json:"headers,omitempty"`
+	// Authorization names, in Policy.Secrets, the whole header of that name.
+	Authorization string `json:"authorization,omitempty"`
 }
 
 // Ports of HTTP, which a rule without one is about.
@@ -93,6 +95,9 @@ func (p Policy) Request(name string, port uint16, method, path string) (v Reques
 			expanded, secret := p.expand(value)
 			v.Headers[header], v.Secret = expanded, v.Secret || secret
 		}
+		if r.Authorization != "" {
+			v.Headers, v.Secret = map[string]string{"Authorization": p.Secrets[r.Authorization].Reveal()}, true
+		}
 	}
 	return v
 }
@@ -131,6 +136,25 @@ func (p *Policy) compileHTTP(rules []sandbox.HTTPRule, secrets sandbox.Secrets) 
 		p.HTTP = append(p.HTTP, HTTPRule{Host: host, Methods: r.Methods, Paths: r.Paths, Headers: r.Headers})
 	}
 	return nil
+}
+
+// authorize adds rules for hosts of lists that want a credential, unless the policy has
+// rules about these already: what only reads is given it, and everything else passes as it
+// is. Whoever installs packages does not get to publish them.
+func (p *Policy) authorize() {
+	own := slices.Clone(p.HTTP)
+	for _, r := range p.Allow {
+		header := r.Authorization.Reveal()
+		if header == "" || !sandbox.IsHeaderText(header) || (Policy{HTTP: own}).Ruled(r.Name, r.First) {
+			continue
+		}
+		name := "of the list: " + r.String() // which no secret of a user's can be called
+		if p.Secrets == nil {
+			p.Secrets = map[string]Secret{}
+		}
+		p.Secrets[name] = r.Authorization
+		p.HTTP = append(p.HTTP, HTTPRule{Host: r.Reach}, HTTPRule{Host: r.Reach, Methods: []string{"GET", "HEAD"}, Authorization: name})
+	}
 }
 
 // reachHost is a host without its port.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,5 +119,40 @@ func TestRequest(t *testing.T) {
 	}
 	if v := p.Name("x.a.example", 443, false); v.Allowed {
 		t.Error("a rule about requests allows its host")
+	}
+}
+
+// TestAuthorization: what reads from a host of a list has the list's credential, what
+// writes has not, and where the policy has rules of its own the list adds none.
+func TestAuthorization(t *testing.T) {
+	lists := func(context.Context, string) ([]Rule, error) {
+		at := func(name string) Rule {
+			return Rule{Reach: sandbox.Reach{Name: name, First: 443, Last: 443}, Authorization: NewSecret("Basic " + marker)}
+		}
+		return []Rule{at("a.example"), at("ruled.example"), {Reach: sandbox.Reach{Name: "open.example"}}}, nil
+	}
+	n := sandbox.Network{Mode: sandbox.EgressNetwork, Allow: []string{"packages"}, HTTP: []sandbox.HTTPRule{{Host: "ruled.example", Paths: []string{"/v1/*"}}}}
+	p, err := Compile(t.Context(), n, lists, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, method, path string
+		allowed, sent      bool
+	}{
+		{"a.example", "GET", "/simple/", true, true}, {"a.example", "HEAD", "/", true, true}, {"a.example", "PUT", "/x", true, false},
+		{"ruled.example", "GET", "/v1/x", true, false}, {"ruled.example", "GET", "/v2", false, false},
+	} {
+		v := p.Request(c.name, 443, c.method, c.path)
+		if v.Allowed != c.allowed || v.Secret != c.sent || (v.Headers["Authorization"] == "Basic "+marker) != c.sent {
+			t.Errorf("%+v: %+v", c, v)
+		}
+	}
+	if p.Ruled("open.example", 443) || p.Ruled("a.example", 8443) {
+		t.Error("rules are about hosts without a credential")
+	}
+	n.Mode, n.HTTP = sandbox.NatNetwork, nil
+	if p, err = Compile(t.Context(), n, lists, nil); err != nil || len(p.HTTP) != 0 {
+		t.Errorf("nat: %+v, %v", p.HTTP, err)
 	}
 }

@@ -39,6 +39,9 @@ type Rule struct {
 	// entry is the host itself. At are those that it may have otherwise.
 	Private bool         `json:"private,omitempty"`
 	At      []netip.Addr `json:"at,omitempty"`
+	// Authorization is the header of that name which requests to the host are given, if
+	// they only read.
+	Authorization Secret `json:"-"`
 }
 
 // String is the entry.
@@ -65,6 +68,9 @@ func Compile(ctx context.Context, n sandbox.Network, lists Lists, secrets sandbo
 	}
 	if err := p.compileHTTP(n.HTTP, secrets); err != nil {
 		return Policy{}, err
+	}
+	if n.Mode != sandbox.NatNetwork { // in which no request is read
+		p.authorize()
 	}
 	return p, p.compileProxy(n.Proxy, secrets)
 }
