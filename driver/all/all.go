@@ -57,7 +57,7 @@ func Makers() []sandbox.Maker {
 			return docker.New(docker.Options{Runtime: os.Getenv("AETHER_DOCKER_RUNTIME"), Images: p.images, RunDir: p.running("docker"), Network: p.network()})
 		}},
 		{Name: gvisor.Name, New: func() sandbox.Driver {
-			return gvisor.New(gvisor.Options{Images: p.images, RunDir: p.running("gvisor"), StateDir: p.lasting("gvisor")})
+			return gvisor.New(gvisor.Options{Images: p.images, RunDir: p.running("gvisor"), StateDir: p.lasting("gvisor"), Network: p.network()})
 		}},
 		{Name: containerd.Name, New: func() sandbox.Driver {
 			return containerd.New(containerd.Options{Images: p.images, RunDir: p.running("containerd"), Network: p.network()})

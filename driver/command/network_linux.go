@@ -3,11 +3,11 @@ package command
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"syscall"
 
 	"aether/driver/guestagent"
+	"aether/guest/pid1"
 	"aether/network"
 	"aether/sandbox"
 )
@@ -30,7 +30,7 @@ func (b *workload) connect(ctx context.Context, n sandbox.Network, key network.A
 func (i *Instance) AuthorityKey() network.AuthorityKey { return i.body.network.AuthorityKey() }
 
 // settle has the programs of the sandbox find and believe its gateway.
-func (b *workload) settle(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
+func (b *workload) settle(ctx context.Context, dial pid1.Dial) error {
 	return guestagent.Settle(ctx, b.network, dial, b.engine.fleet.Logger)
 }
 

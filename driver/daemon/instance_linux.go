@@ -3,9 +3,9 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"net"
 
 	"aether/driver/guestagent"
+	"aether/guest/pid1"
 	"aether/network"
 	"aether/sandbox"
 )
@@ -18,7 +18,7 @@ type Workload interface {
 	// Attached is its place on the network, nil for one without.
 	Attached() *network.Attached
 	// Settle has its programs find and believe its gateway, if it has one.
-	Settle(ctx context.Context, dial func(context.Context) (net.Conn, error), log *slog.Logger) error
+	Settle(ctx context.Context, dial pid1.Dial, log *slog.Logger) error
 	// Written opens what the sandbox has written over its image; nil where this program
 	// does not see that.
 	Written() (*Written, error)

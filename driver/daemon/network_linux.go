@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 
 	"aether/driver/guestagent"
+	"aether/guest/pid1"
 	"aether/network"
 	"aether/sandbox"
 )
@@ -41,7 +41,7 @@ func isOf(pid int, container string) error {
 }
 
 // Settle implements Workload, where the daemon does not see to the name server.
-func (l *Link) Settle(ctx context.Context, dial func(context.Context) (net.Conn, error), log *slog.Logger) error {
+func (l *Link) Settle(ctx context.Context, dial pid1.Dial, log *slog.Logger) error {
 	return guestagent.Settle(ctx, l.attached, dial, log)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 
 	"aether/driver/guestagent"
 	"aether/guest/pid1"
@@ -68,7 +67,7 @@ func (h *Home) restore(ctx context.Context, dir string, give sandbox.Fidelity, s
 	if err != nil {
 		return nil, err
 	}
-	return i, files.Fill(ctx, i, func(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
+	return i, files.Fill(ctx, i, func(ctx context.Context, dial pid1.Dial) error {
 		return i.body.Settle(ctx, dial, h.Fleet.Logger)
 	})
 }

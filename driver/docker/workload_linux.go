@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"aether/driver/daemon"
 	"aether/driver/guestagent"
 	"aether/guest/channel"
+	"aether/guest/pid1"
 	"aether/sandbox"
 )
 
@@ -55,7 +55,7 @@ func (b *workload) join(ctx context.Context, n sandbox.Network, dialer *channel.
 
 // Settle implements daemon.Workload. The name server is set already, in a file of the
 // daemon's.
-func (b *workload) Settle(ctx context.Context, dial func(context.Context) (net.Conn, error), log *slog.Logger) error {
+func (b *workload) Settle(ctx context.Context, dial pid1.Dial, log *slog.Logger) error {
 	return guestagent.Trust(ctx, b.Attached(), guestagent.Inside(dial), log)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"aether/guest"
 	pb "aether/guest/wire/filesystem"
 	"aether/network"
 	"aether/network/networktest"
@@ -17,7 +18,9 @@ import (
 const (
 	apiName  = "api.example.com"
 	apiToken = "s3cr3t-value"
-	rightKey = "200 OK: with the right key"
+	// guestToken is what the service inside is told to ask for.
+	guestToken = "t0ken"
+	rightKey   = "200 OK: with the right key"
 )
 
 // api serves a host that says which key came, and gives the network of a sandbox that sends
@@ -52,7 +55,7 @@ func knowing(ctx context.Context) context.Context {
 
 // believe: where TLS ends in the gateway, programs believe that without being told, and a
 // key that is nowhere inside goes with their requests. So in what goes on from a sandbox, and
-// when a rule has another host.
+// when a rule has another host, also if the service inside asks for a token by then.
 func (s *suite) believe(t *testing.T) {
 	ruled := s.api(t)
 	instance, err := s.driver.Create(knowing(s.patient(t)), sandbox.Spec{Image: s.Image, Network: ruled(apiName)})
@@ -67,8 +70,19 @@ func (s *suite) believe(t *testing.T) {
 	if said := b.sh(t, "env; cat \"$SSL_CERT_FILE\""); strings.Contains(said, apiToken) {
 		t.Error("the key is inside")
 	}
+	if err := guest.Post(s.patient(t), b.Dial, "/init", strings.NewReader(`{"accessToken":"`+guestToken+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	b = b.showing(t, guestToken)
 	s.believeAnother(t, b, ruled)
 	s.believeAgain(t, b, ruled)
+}
+
+// showing is the same sandbox for who shows a token.
+func (b *box) showing(t *testing.T, token string) *box {
+	client := guest.NewClient(b.Dial, guest.ClientOptions{AccessToken: token})
+	t.Cleanup(client.Close)
+	return &box{Instance: b.Instance, Client: client, config: b.config}
 }
 
 // believeAnother: a certificate for a new host comes while the sandbox lives.
@@ -122,7 +136,7 @@ func (s *suite) believeAgain(t *testing.T, b *box, ruled func(...string) sandbox
 		if err != nil {
 			t.Fatalf("%s: %v", give, err)
 		}
-		s.wrap(t, instance).wantProbe(t, rightKey, "https", apiName, "/")
+		s.wrap(t, instance).showing(t, guestToken).wantProbe(t, rightKey, "https", apiName, "/")
 	}
 }
 

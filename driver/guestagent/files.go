@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -163,7 +162,7 @@ func SameImage(image, was, is string) error {
 
 // Fill gives the files to a sandbox in which nothing has run yet, and settles it once more:
 // among them are those of another network. A failure is its end.
-func (f *Files) Fill(ctx context.Context, i sandbox.Instance, settle func(context.Context, func(context.Context) (net.Conn, error)) error) error {
+func (f *Files) Fill(ctx context.Context, i sandbox.Instance, settle func(context.Context, pid1.Dial) error) error {
 	ctx, cancel := context.WithTimeout(ctx, FilesTime)
 	defer cancel()
 	err := pid1.PutFiles(ctx, i.Dial, f.archive)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"net"
 	"sync"
 
 	"aether/guest/pid1"
@@ -15,7 +14,7 @@ import (
 
 // Settle has the programs of a sandbox find and believe its gateway, once the files of the
 // sandbox are there and before anything runs in it. Nil is a sandbox on no network.
-func Settle(ctx context.Context, a *network.Attached, dial func(context.Context) (net.Conn, error), log *slog.Logger) error {
+func Settle(ctx context.Context, a *network.Attached, dial pid1.Dial, log *slog.Logger) error {
 	if a == nil {
 		return nil
 	}
@@ -36,7 +35,7 @@ type Own interface {
 }
 
 // Inside is Own by the guest service that a function connects to.
-type Inside func(context.Context) (net.Conn, error)
+type Inside pid1.Dial
 
 // ReadFile implements Own.
 func (dial Inside) ReadFile(ctx context.Context, name string) ([]byte, error) {
