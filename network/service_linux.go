@@ -50,8 +50,14 @@ type Attached struct {
 	tap     netdev.Tap
 	direct  *direct // nil for one with a gateway; its device is a socket then
 	log     *decisionLog
+	// open makes the way to a device that is not on this host; nil for others, which have
+	// device. It is called by one at a time.
+	open     OpenStream
+	plugging sync.Mutex
 
 	mu sync.Mutex
+	// plugged says that there was such a way once, and unplugged that there is none now.
+	plugged, unplugged bool
 	// begun says that it has a gateway: before that nothing is known but its device.
 	begun     bool
 	key       AuthorityKey
@@ -166,15 +172,15 @@ func (a *Attached) Close() error {
 	a.mu.Lock()
 	device, begun := a.device, a.begun
 	a.mu.Unlock()
-	if device == nil {
-		return nil
-	}
 	if p != nil && begun {
 		if _, err = p.ask(context.Background(), a.request(control.Detach), nil); errors.Is(err, errGone) {
 			err = nil // and so is what it held
 		}
 	}
-	return errors.Join(err, device.Close(), a.closeDirect())
+	if device != nil {
+		err = errors.Join(err, device.Close(), a.closeDirect())
+	}
+	return err
 }
 
 func (a *Attached) request(op string) control.Request {
@@ -182,7 +188,7 @@ func (a *Attached) request(op string) control.Request {
 	defer a.mu.Unlock()
 	r := control.Request{Op: op, ID: a.id}
 	if op == control.Attach || op == control.Set {
-		r.Policy, r.Tap, r.Key, r.Direct = a.policy, a.tap, a.key, a.direct != nil
+		r.Policy, r.Tap, r.Key, r.Direct, r.Stream = a.policy, a.tap, a.key, a.direct != nil, a.open != nil
 	}
 	return r
 }
@@ -269,6 +275,7 @@ func (s *Service) attachAll(p *process) error {
 		if err := a.send(context.Background(), p, control.Attach); err != nil {
 			return err
 		}
+		a.replugLater()
 	}
 	return nil
 }
@@ -298,6 +305,9 @@ func (s *Service) heard(from *process, m control.Message) {
 	}
 	if d := a.directly(); d != nil && m.Question != nil {
 		d.ask(question{*m.Question, from})
+	}
+	if m.Unplugged != "" {
+		a.wasUnplugged(m.Unplugged)
 	}
 	a.trust(m.Authority)
 	a.log.miss(m.Missed)

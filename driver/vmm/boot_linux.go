@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"aether/guest/pid1"
@@ -53,6 +54,10 @@ type boots struct {
 	guest *initramfs.Guest
 }
 
+// networkModules are for the device of machines on the network, and for ending the
+// connections of those that go on elsewhere. A kernel without can do all the rest.
+var networkModules = []string{"tun?", "tcp_diag?"}
+
 // get makes the archive anew when the kernel or the init has changed.
 func (b *boots) get(ctx context.Context, of bootable, modules []string) (*initramfs.Guest, error) {
 	b.mu.Lock()
@@ -60,7 +65,7 @@ func (b *boots) get(ctx context.Context, of bootable, modules []string) (*initra
 	if b.guest != nil && b.of == of {
 		return b.guest, nil
 	}
-	guest, err := initramfs.Build(ctx, of.kernel, of.init, modules)
+	guest, err := initramfs.Build(ctx, of.kernel, of.init, slices.Concat(networkModules, modules))
 	if err != nil {
 		return nil, err
 	}

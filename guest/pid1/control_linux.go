@@ -30,6 +30,8 @@ func (c Config) handler(service *guest.Service, m *made) http.Handler {
 	mux.HandleFunc("POST "+clockPath, control(maxControl, setClock))
 	mux.HandleFunc("POST "+entropyPath, control(maxControl, guestinit.AddEntropy))
 	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
+	mux.HandleFunc("POST "+networkPath, m.network.join)
+	mux.HandleFunc("POST "+leavePath, control(maxControl, m.network.leave))
 	return mux
 }
 

@@ -23,6 +23,7 @@ type made struct {
 	upper *os.File // what is written over the disk; nil without one
 	// container: somebody else has made all of it.
 	container bool
+	network   network
 }
 
 // freeze has no command run.

@@ -222,7 +222,7 @@ func TestLoad(t *testing.T) {
 		put(t, filepath.Join(dir, name), content)
 	}
 	k := Kernel{Release: "1", Modules: dir}
-	list, err := k.Load(t.Context(), "top", "inside", "soft")
+	list, err := k.Load(t.Context(), "absent?", "top", "inside", "soft?")
 	check(t, err)
 	var names []string
 	for _, m := range list {

@@ -22,15 +22,17 @@ type Module struct {
 }
 
 // Load gives the modules of those names and everything that they need, each after
-// what it needs. What is built into the kernel is left out. Errors: NotFound for
-// a module that this kernel does not have.
+// what it needs. What is built into the kernel is left out, and so is what a kernel
+// does not have of the names that end in a question mark. Errors: NotFound for another
+// module that this kernel does not have.
 func (k Kernel) Load(ctx context.Context, names ...string) ([]Module, error) {
 	l := &loader{ctx: ctx, files: map[string]string{}, done: map[string]bool{}}
 	if err := l.index(k.Modules); err != nil {
 		return nil, fmt.Errorf("kernel: modules of %s: %w", k.Release, err)
 	}
 	for _, name := range names {
-		if err := l.load(name, true); err != nil {
+		name, wanted := strings.CutSuffix(name, "?")
+		if err := l.load(name, !wanted); err != nil {
 			return nil, fmt.Errorf("kernel: %s: %w", k.Release, err)
 		}
 	}
@@ -127,7 +129,8 @@ func (l *loader) loadNeeds(module []byte) error {
 		return err
 	}
 	for _, name := range hard {
-		if err := l.load(name, true); err != nil {
+		name, wanted := strings.CutSuffix(name, "?")
+		if err := l.load(name, !wanted); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,9 @@
 package netdev
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,9 +14,6 @@ type Device struct {
 	file *os.File
 	raw  syscall.RawConn
 }
-
-// maxFrame is the longest that a device of any MTU gives.
-const maxFrame = HeaderSize + 14 + 1<<16
 
 // NewDevice takes the file that Open gave, of which it closes nothing but that.
 func NewDevice(file *os.File) (*Device, error) {
@@ -32,17 +27,13 @@ func NewDevice(file *os.File) (*Device, error) {
 // Close ends Read and Write, also those that wait.
 func (d *Device) Close() error { return d.file.Close() }
 
-// frames are buffers that a frame fits into. None is held while there is nothing to read:
-// most devices say nothing most of the time.
-var frames = sync.Pool{New: func() any { b := make([]byte, maxFrame); return &b }}
-
 // Read gives every frame that comes to take, which does not keep it, until the device ends.
 func (d *Device) Read(take func(frame []byte)) (err error) {
 	waited := d.raw.Read(func(fd uintptr) (ended bool) {
-		buffer := frames.Get().(*[]byte)
-		defer frames.Put(buffer)
+		buffer := packets.Get().(*[]byte)
+		defer packets.Put(buffer)
 		for {
-			n, failed := unix.Read(int(fd), *buffer)
+			n, failed := unix.Read(int(fd), (*buffer)[:MaxPacket])
 			switch {
 			case errors.Is(failed, unix.EINTR):
 			case errors.Is(failed, unix.EAGAIN):
@@ -64,12 +55,7 @@ func (d *Device) Read(take func(frame []byte)) (err error) {
 // Write sends a frame of several pieces. A device that has no room, or is not up, drops
 // it, as networks do.
 func (d *Device) Write(sum Checksum, pieces [][]byte) (err error) {
-	var header [HeaderSize]byte
-	if sum.Start != 0 {
-		header[0] = unix.VIRTIO_NET_HDR_F_NEEDS_CSUM
-		binary.NativeEndian.PutUint16(header[6:], uint16(sum.Start))
-		binary.NativeEndian.PutUint16(header[8:], uint16(sum.Offset))
-	}
+	header := headerOf(sum)
 	vector := make([][]byte, 0, 8)
 	vector = append(append(vector, header[:]), pieces...)
 	waited := d.raw.Write(func(fd uintptr) bool {

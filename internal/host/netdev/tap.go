@@ -1,6 +1,9 @@
 package netdev
 
-import "net/netip"
+import (
+	"encoding/binary"
+	"net/netip"
+)
 
 // HardwareAddr is one of Ethernet.
 type HardwareAddr = [6]byte
@@ -22,3 +25,16 @@ type Tap struct {
 // Checksum is where in a frame the kernel would have to put one, if the frame left this
 // host: within it, nobody looks. Zero is no checksum.
 type Checksum struct{ Start, Offset int }
+
+// needsChecksum is VIRTIO_NET_HDR_F_NEEDS_CSUM.
+const needsChecksum = 1
+
+// headerOf says where a packet's checksum would be.
+func headerOf(sum Checksum) (header [HeaderSize]byte) {
+	if sum.Start != 0 {
+		header[0] = needsChecksum
+		binary.NativeEndian.PutUint16(header[6:], uint16(sum.Start))
+		binary.NativeEndian.PutUint16(header[8:], uint16(sum.Offset))
+	}
+	return header
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"syscall"
 
@@ -13,10 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// HeaderSize is how long the header is that stands before each packet: a
-// virtio_net_hdr, by which both sides leave out checksums that nothing can spoil.
-const HeaderSize = 10
 
 const tunDevice = "/dev/net/tun"
 
@@ -106,72 +101,7 @@ func walk(s *spawn.Script, seen func() error) error {
 // configure appends what gives the device its addresses and the way to everything else.
 func (t Tap) configure(s *spawn.Script) {
 	number(s, s.Call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0), inetFd)
-	ioctl := func(request, argument uintptr) { s.Call(unix.SYS_IOCTL, inetFd, request, argument) }
-	hardware := make([]byte, 16)
-	binary.NativeEndian.PutUint16(hardware, unix.ARPHRD_ETHER)
-	copy(hardware[2:], t.Hardware[:])
-	ioctl(unix.SIOCSIFHWADDR, t.interfaceRequest(s, hardware))
-	ioctl(unix.SIOCSIFMTU, t.interfaceRequest(s, binary.NativeEndian.AppendUint32(nil, uint32(t.MTU))))
-	ioctl(unix.SIOCSIFADDR, t.interfaceRequest(s, sockaddr(t.Address)))
-	ioctl(unix.SIOCSIFNETMASK, t.interfaceRequest(s, sockaddr(netip.AddrFrom4([4]byte{255, 255, 255, 255}))))
-	ioctl(unix.SIOCSIFFLAGS, t.request(s, unix.IFF_UP))
-	ioctl(unix.SIOCADDRT, t.route(s, t.Gateway, netip.Addr{}, 32))
-	ioctl(unix.SIOCADDRT, t.route(s, netip.IPv4Unspecified(), t.Gateway, 0))
-	ioctl(unix.SIOCSARP, t.neighbour(s))
-}
-
-// request is the address of an ifreq with flags.
-func (t Tap) request(s *spawn.Script, flags uint16) uintptr {
-	return t.interfaceRequest(s, binary.NativeEndian.AppendUint16(nil, flags))
-}
-
-// interfaceRequest is the address of an ifreq.
-func (t Tap) interfaceRequest(s *spawn.Script, value []byte) uintptr {
-	at, mem := s.Bytes(ifreqSize)
-	copy(mem[:unix.IFNAMSIZ-1], t.Name)
-	copy(mem[unix.IFNAMSIZ:], value)
-	return at
-}
-
-// sockaddr is a sockaddr_in.
-func sockaddr(a netip.Addr) []byte {
-	text := make([]byte, 16)
-	binary.NativeEndian.PutUint16(text, unix.AF_INET)
-	copy(text[4:], a.AsSlice())
-	return text
-}
-
-// route is the address of an rtentry: a way by the device, through a gateway if that is
-// valid.
-func (t Tap) route(s *spawn.Script, to, gateway netip.Addr, bits int) uintptr {
-	at, mem := s.Bytes(rtentrySize)
-	flags := uint16(unix.RTF_UP)
-	copy(mem[8:], sockaddr(to))
-	if gateway.IsValid() {
-		copy(mem[24:], sockaddr(gateway))
-		flags |= unix.RTF_GATEWAY
-	}
-	mask := netip.IPv4Unspecified()
-	if bits == 32 {
-		mask = netip.AddrFrom4([4]byte{255, 255, 255, 255})
-		flags |= unix.RTF_HOST
-	}
-	copy(mem[40:], sockaddr(mask))
-	binary.NativeEndian.PutUint16(mem[56:], flags)
-	device := s.String(t.Name)
-	binary.NativeEndian.PutUint64(mem[88:], uint64(device))
-	return at
-}
-
-// neighbour is the address of an arpreq that says for good where the gateway is.
-func (t Tap) neighbour(s *spawn.Script) uintptr {
-	at, mem := s.Bytes(arpreqSize)
-	copy(mem, sockaddr(t.Gateway))
-	binary.NativeEndian.PutUint16(mem[16:], unix.ARPHRD_ETHER)
-	copy(mem[18:], t.GatewayHardware[:])
-	binary.NativeEndian.PutUint32(mem[32:], known|permanent)
-	copy(mem[52:67], t.Name)
-	return at
+	t.address(s, func(request, argument uintptr) { s.Call(unix.SYS_IOCTL, inetFd, request, argument) })
 }
 
 // rightsMessage is the address of a msghdr that hands one descriptor over.

@@ -27,6 +27,7 @@ const (
 	Set    = "set"    // another policy
 	Tell   = "tell"   // at once what was decided, before this is answered
 	Detach = "detach"
+	Plug   = "plug" // another stream to the device of a sandbox that is attached without
 
 	// Of sandboxes that reach hosts by themselves, and are attached with a socket of
 	// datagrams for their questions about names.
@@ -55,6 +56,9 @@ type Request struct {
 	Key []byte `json:"key,omitempty"`
 	// Direct says that the sandbox reaches hosts by itself, and asks for names alone.
 	Direct bool `json:"direct,omitempty"`
+	// Stream says that packets come over streams, and that the sandbox is attached without
+	// one.
+	Stream bool `json:"stream,omitempty"`
 	// Number is that of the question that Admitted answers.
 	Number   uint64       `json:"number,omitempty"`
 	Admitted []netip.Addr `json:"admitted,omitempty"`
@@ -73,6 +77,8 @@ type Message struct {
 	Authority []byte `json:"authority,omitempty"`
 	// Question asks which addresses of a name the sandbox may reach from now on.
 	Question *Question `json:"question,omitempty"`
+	// Unplugged says why a stream has ended.
+	Unplugged string `json:"unplugged,omitempty"`
 }
 
 // Question is about a name that a sandbox has asked for.

@@ -36,8 +36,9 @@ type server struct {
 // box is a sandbox: a gateway of its own, or a name server.
 type box struct {
 	served
-	told teller
-	asks *asker // nil for a gateway
+	told   teller
+	asks   *asker         // nil for a gateway
+	stream *netdev.Stream // nil for a gateway whose device is on this host
 }
 
 type served interface {
@@ -123,10 +124,15 @@ func wayOf(h control.Hello) *gateway.Way {
 func (s *server) do(r control.Request, file *os.File) error {
 	switch r.Op {
 	case control.Attach:
-		if file == nil {
-			return errors.New("no device came")
+		if (file == nil) != r.Stream {
+			return errors.Join(errors.New("no device came, or one that nobody waits for"), closeFile(file))
 		}
 		return s.attach(r, file)
+	case control.Plug:
+		if file == nil {
+			return errors.New("no stream came")
+		}
+		return s.plug(r.ID, file)
 	case control.Listen:
 		if file == nil {
 			return errors.New("no socket came")
@@ -158,12 +164,15 @@ func (s *server) find(id uint64) *box {
 
 func (s *server) attach(r control.Request, file *os.File) error {
 	if s.find(r.ID) != nil { // it came with all others, and by itself
-		return file.Close()
+		return closeFile(file)
 	}
 	b := &box{told: teller{server: s, id: r.ID}}
 	serve := b.serveDevice
-	if r.Direct {
+	switch {
+	case r.Direct:
 		serve = b.serveNames
+	case r.Stream:
+		serve = b.serveStream
 	}
 	if err := serve(s, r, file); err != nil {
 		return err
@@ -180,6 +189,10 @@ func (b *box) serveDevice(s *server, r control.Request, file *os.File) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
+	return b.serveGateway(s, r, device)
+}
+
+func (b *box) serveGateway(s *server, r control.Request, device gateway.Device) (err error) {
 	b.served, err = gateway.New(device, gateway.Options{Tap: r.Tap, Policy: r.Policy, Key: r.Key, Way: s.way, Decided: b.told.add, Renewed: b.told.renew, Logger: s.log})
 	return err
 }
