@@ -116,6 +116,6 @@ func (p places) lists() list.Host {
 
 // machines is for the monitors of machines, whose disks are the same.
 func (p places) machines(name string) vmm.Options {
-	return vmm.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.lasting("machines"), RunDir: p.running(name),
+	return vmm.Options{Images: p.images, Guest: guestagent.Find, StateDir: p.lasting("machines"), RunDir: p.running(name), Network: p.network(),
 		Kernel: kernel.Places{Named: os.Getenv("AETHER_KERNEL"), Installed: p.lasting("kernels")}}
 }

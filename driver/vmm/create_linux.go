@@ -46,7 +46,7 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := e.accepts(spec); err != nil {
+	if err := e.accepts(ctx, spec); err != nil {
 		return nil, err
 	}
 	root, err := e.images.Resolve(ctx, spec.Image, nil)
@@ -57,7 +57,7 @@ func (d *Driver) create(ctx context.Context, spec sandbox.Spec) (*instance, erro
 }
 
 // accepts refuses what cannot be enforced here.
-func (e *engine) accepts(spec sandbox.Spec) error {
+func (e *engine) accepts(ctx context.Context, spec sandbox.Spec) error {
 	unsupported := func(field, reason, remedy string) error {
 		return &sandbox.Error{Class: sandbox.Unsupported, Field: field, Reason: reason, Remedy: remedy}
 	}
@@ -65,8 +65,6 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 	case spec.Isolation > boundary(e.emulated):
 		return unsupported("isolation", "without KVM, "+e.system.Name+" gives a "+boundary(e.emulated).String()+" boundary",
 			"use a host where KVM works: see `aether doctor`")
-	case spec.Network.Mode != sandbox.NoNetwork:
-		return unsupported("network.mode", "machines have no network card yet", "use none")
 	case len(spec.Mounts) > 0:
 		return unsupported("mounts", "machines show no host directories yet", "copy files through the guest service")
 	case spec.Limits.DiskBacked:
@@ -76,6 +74,9 @@ func (e *engine) accepts(spec sandbox.Spec) error {
 			fmt.Sprintf("give it at least %d", int64(leastMemory)))
 	case spec.Limits.MemoryBytes > mostMemory || spec.Limits.CPUs > float64(e.system.MaxCPUs):
 		return unsupported("limits", fmt.Sprintf("a machine has at most %d bytes of memory and %d processors", int64(mostMemory), e.system.MaxCPUs), "ask for less")
+	}
+	if err := e.refusesNetwork(ctx, spec.Network); err != nil {
+		return err
 	}
 	if err := guestagent.RefusesRates(e.system.Name, spec.Limits); err != nil {
 		return err
@@ -155,7 +156,15 @@ func (m *machine) boot(ctx context.Context, files *os.File) (*instance, error) {
 			return err
 		}
 		return m.place.booted()
-	}, greet: func(ctx context.Context) error { return m.putFiles(ctx, files) }})
+	}, greet: func(ctx context.Context) error { return m.settle(ctx, files) }})
+}
+
+// settle makes the sandbox of a machine that has been set up.
+func (m *machine) settle(ctx context.Context, files *os.File) error {
+	if err := m.putFiles(ctx, files); err != nil {
+		return err
+	}
+	return m.joinNetwork(ctx)
 }
 
 func (m *machine) bootFiles(ctx context.Context) (f bootFiles, err error) {

@@ -76,7 +76,7 @@ func (e *engine) beginWith(ctx context.Context, dir string, spec sandbox.Spec, f
 	if err := from.of(e.system); err != nil {
 		return nil, err
 	}
-	if err := e.accepts(spec); err != nil {
+	if err := e.accepts(ctx, spec); err != nil {
 		return nil, err
 	}
 	files, forget, err := e.filesOf(ctx, dir, from)

@@ -20,7 +20,7 @@ func (m *machine) follow(ctx context.Context, t *template, files *os.File) (*ins
 			if err := m.configure(ctx, m.config(nil)); err != nil {
 				return err
 			}
-			return m.putFiles(ctx, files)
+			return m.settle(ctx, files)
 		},
 	})
 	if err != nil && m.process != nil && m.stage < reachable && ctx.Err() == nil {

@@ -29,10 +29,13 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 			return nil, err
 		}
 		spec.Image, spec.Mounts, spec.Command = "", nil, sandbox.CommandDefaults{}
+		if spec.Network.Mode == sandbox.NoNetwork {
+			spec.Network = i.policy()
+		}
 		if spec.Limits, err = i.engine.fit(m, spec.Limits); err != nil {
 			return nil, err
 		}
-		if err := i.engine.accepts(spec); err != nil {
+		if err := i.engine.accepts(ctx, spec); err != nil {
 			return nil, err
 		}
 		specs[n] = spec

@@ -10,6 +10,7 @@ import (
 
 	"aether/driver/guestagent"
 	"aether/internal/host/cgroup"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -27,10 +28,13 @@ type machine struct {
 	monitor  Monitor
 	line     line
 	stage    stage
+	network  *network.Attached // nil for one without
 
 	// verbs are pause, resume and snapshot, one at a time.
 	verbs  sync.Mutex
 	paused bool
+	// cut says that the way to its network was lost while it was paused.
+	cut bool
 }
 
 // origin is what a machine was made of, as far as its disk does not tell.
@@ -170,9 +174,9 @@ func (b workload) Release(ctx context.Context) error { return b.release(ctx) }
 
 // release gives back everything that a machine holds, in whatever state.
 func (m *machine) release(ctx context.Context) error {
-	var err error
+	err := m.network.Leave()
 	if m.process != nil {
-		err = m.process.kill()
+		err = errors.Join(err, m.process.kill())
 	}
 	if m.line != nil {
 		err = errors.Join(err, m.line.Close())

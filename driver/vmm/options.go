@@ -7,6 +7,7 @@ import (
 
 	"aether/image"
 	"aether/image/kernel"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	Kernel kernel.Places
 	// Program is the monitor to run; empty means the one in PATH.
 	Program string
+	// Network is for machines of the egress mode, which are refused without it.
+	Network *network.Service
 	// Logger is told what fails in the background, where no caller waits for an
 	// answer. Nil means slog.Default().
 	Logger *slog.Logger
@@ -71,5 +74,6 @@ func (d *Driver) InstallKernel(ctx context.Context) (kernel.Kernel, error) {
 // whose KVM hangs.
 func (d *Driver) Info() sandbox.Info {
 	return sandbox.Info{Name: d.system.Name, Boundary: boundary(d.system.emulated()),
-		Verbs: sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: sandbox.Checkpoint}}
+		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: sandbox.Checkpoint},
+		Networks: sandbox.Networks{Egress: d.opts.Network != nil}}
 }

@@ -39,7 +39,10 @@ func (i *instance) Resume(ctx context.Context) error {
 		return err
 	}
 	i.paused = false
-	return i.wake(ctx)
+	if err := i.wake(ctx); err != nil {
+		return err
+	}
+	return i.mendNetwork(ctx)
 }
 
 func (i *instance) expect(paused bool) error {

@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 		var spec sandbox.Spec
 		change(&spec)
 		var failure *sandbox.Error
-		if err := e.accepts(spec); !errors.As(err, &failure) || failure.Field != field {
+		if err := e.accepts(ctx, spec); !errors.As(err, &failure) || failure.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

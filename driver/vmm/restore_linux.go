@@ -52,7 +52,7 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	if spec.Limits, err = e.fit(m, spec.Limits); err != nil {
 		return nil, err
 	}
-	if err := e.accepts(spec); err != nil {
+	if err := e.accepts(ctx, spec); err != nil {
 		return nil, err
 	}
 	return e.restore(ctx, dir, spec, m)
@@ -114,7 +114,12 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 		begin: func(ctx context.Context) error {
 			return releases(from.Release, e.program.version, m.place.load(ctx, m))
 		},
-		greet: m.wake,
+		greet: func(ctx context.Context) error {
+			if err := m.wake(ctx); err != nil {
+				return err
+			}
+			return m.rejoinNetwork(ctx, from)
+		},
 	})
 }
 

@@ -32,7 +32,9 @@ type manifest struct {
 	// Limits are held inside the guest, which the snapshot is of.
 	Limits sandbox.Limits `json:"limits,omitzero"`
 	// FilesOnly says that there is no state, and an archive of files in its place.
-	FilesOnly bool   `json:"files_only,omitempty"`
+	FilesOnly bool `json:"files_only,omitempty"`
+	// Networked says that the guest has a device of the network.
+	Networked bool   `json:"networked,omitempty"`
 	Origin    origin `json:"origin,omitzero"`
 }
 
@@ -40,7 +42,7 @@ const manifestVersion = 1
 
 func (m *machine) manifest() manifest {
 	return manifest{Version: manifestVersion, System: m.engine.system.Name, Release: m.engine.program.version, Hardware: m.hardware,
-		Limits: m.spec.Limits, Origin: m.origin}
+		Limits: m.spec.Limits, Networked: m.network != nil, Origin: m.origin}
 }
 
 func (m manifest) write(dir string) error {
@@ -91,6 +93,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 	err := m.save(ctx, dir)
 	if m.engine.system.CutsOff {
 		m.line.cut()
+		m.cut = true
 	}
 	if m.paused {
 		return err
@@ -101,6 +104,9 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 	err = errors.Join(err, m.monitor.Resume(ctx))
 	if err == nil {
 		err = m.wake(ctx)
+	}
+	if err == nil {
+		err = m.mendNetwork(ctx)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"aether/image"
 	"aether/image/kernel"
 	"aether/internal/testroot"
+	"aether/network/networktest"
 	"aether/sandbox"
 )
 
@@ -50,6 +51,7 @@ func Options(runDir string) vmm.Options {
 		RunDir:   runDir,
 		Kernel:   kernel.Places{Named: os.Getenv(kernelVariable)},
 		Program:  os.Getenv(binaryVariable),
+		Network:  networktest.Service(),
 	}
 }
 
@@ -85,6 +87,12 @@ func Prepare(dir string) error {
 			return err
 		}
 		os.Setenv(imageVariable, small)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	if err := networktest.Build(dir); err != nil {
+		return err
 	}
 	return guestagenttest.Build(dir)
 }

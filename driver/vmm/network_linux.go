@@ -1,0 +1,142 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+
+	"aether/driver/guestagent"
+	"aether/guest/pid1"
+	"aether/internal/host/launch"
+	"aether/internal/host/netdev"
+	"aether/sandbox"
+)
+
+var (
+	_ sandbox.NetworkSetter = (*instance)(nil)
+	_ sandbox.NetworkLog    = (*instance)(nil)
+)
+
+// A machine on the network has no network card: its init makes a device inside, and sends
+// the packets over a connection to its service. This program does not look at them: they
+// are for the gateways' process, which is given the connection itself where it is a socket
+// of this host.
+
+// refusesNetwork says why machines have not the other modes, and what is wrong with a
+// policy: nobody waits for a machine to hear that.
+func (e *engine) refusesNetwork(ctx context.Context, n sandbox.Network) error {
+	reason := ""
+	switch n.Mode {
+	case sandbox.HostNetwork:
+		reason = "a machine has a kernel of its own, and no card by which it could be on the host's network"
+	case sandbox.NatNetwork:
+		reason = "a machine has no card whose packets this host's kernel could translate"
+	case sandbox.EgressNetwork:
+		if err := e.opts.Network.Accepts(n); err != nil {
+			return err
+		}
+		_, err := e.opts.Network.Compile(ctx, n)
+		return err
+	default:
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Unsupported, Field: "network.mode", Reason: reason, Remedy: "use egress or none"}
+}
+
+// joinNetwork puts a machine that asked for it on the network, before anybody else talks
+// to it.
+func (m *machine) joinNetwork(ctx context.Context) (err error) {
+	if !m.spec.Network.Mode.Filtered() {
+		return nil
+	}
+	if m.network, err = m.engine.opts.Network.ConnectStream(ctx, m.spec.Network, nil, m.openStream); err != nil {
+		return err
+	}
+	return m.settleNetwork(ctx)
+}
+
+// settleNetwork has the programs of a machine on the network find its gateway.
+func (m *machine) settleNetwork(ctx context.Context) error {
+	return guestagent.SetNameServer(ctx, m.line.Dial)
+}
+
+// rejoinNetwork gives a machine that goes on from another's state a network of its own, or
+// takes the other's away.
+func (m *machine) rejoinNetwork(ctx context.Context, from manifest) error {
+	if from.Networked && !m.spec.Network.Mode.Filtered() {
+		return pid1.LeaveNetwork(ctx, m.line.Dial)
+	}
+	return m.joinNetwork(ctx)
+}
+
+// policy is what the machine may reach now, for a child of which nothing else is said.
+func (i *instance) policy() sandbox.Network {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	return i.spec.Network
+}
+
+// mendNetwork opens the way to a machine's network again if it was lost while the machine
+// was paused: by a snapshot, or since the gateways' process was started again.
+func (m *machine) mendNetwork(ctx context.Context) error {
+	if m.cut {
+		m.cut = false
+		return m.ending(m.network.Replug(ctx))
+	}
+	return m.ending(m.network.Mend(ctx))
+}
+
+// openStream implements network.OpenStream.
+func (m *machine) openStream(ctx context.Context, tap netdev.Tap) (*os.File, error) {
+	conn, err := pid1.JoinNetwork(ctx, m.line.Dial, tap)
+	if err != nil {
+		return nil, err
+	}
+	if guest, ok := conn.(*guestConn); ok {
+		if socket, ok := guest.Conn.(*net.UnixConn); ok {
+			file, err := socket.File()
+			return file, errors.Join(err, conn.Close())
+		}
+	}
+	ours, theirs, err := launch.SocketPair()
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	go pass(conn, ours)
+	go pass(ours, conn)
+	return theirs, nil
+}
+
+// pass hands on what comes until either ends, and then ends both. It holds no more than
+// its buffer: who has no room lets the other wait.
+func pass(to, from net.Conn) {
+	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, passSize)) // those at its ends know why
+	to.Close()
+	from.Close()
+}
+
+const passSize = 128 << 10
+
+// SetNetwork implements sandbox.NetworkSetter.
+func (i *instance) SetNetwork(ctx context.Context, n sandbox.Network) error {
+	if err := i.Alive(); err != nil {
+		return err
+	}
+	if err := i.network.SetNetwork(ctx, n); err != nil {
+		return err
+	}
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	i.spec.Network = n
+	return nil
+}
+
+// NetworkDecisions implements sandbox.NetworkLog.
+func (i *instance) NetworkDecisions(ctx context.Context) ([]sandbox.NetworkDecision, int64, error) {
+	if i.network == nil {
+		return nil, 0, &sandbox.Error{Class: sandbox.Unsupported, Op: i.engine.system.Name, Reason: "the machine has no network, about which anything is decided"}
+	}
+	return i.network.Decisions(ctx)
+}
