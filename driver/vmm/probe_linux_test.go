@@ -97,11 +97,11 @@ func TestRefusals(t *testing.T) {
 		var spec sandbox.Spec
 		change(&spec)
 		var failure *sandbox.Error
-		if err := e.accepts(ctx, spec); !errors.As(err, &failure) || failure.Field != field {
+		if err := e.accepts(t.Context(), spec); !errors.As(err, &failure) || failure.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if err := e.accepts(sandbox.Spec{Isolation: sandbox.HardwareBoundary, Limits: sandbox.Limits{CPUs: 2}}); err != nil {
+	if err := e.accepts(t.Context(), sandbox.Spec{Isolation: sandbox.HardwareBoundary, Limits: sandbox.Limits{CPUs: 2}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,8 +15,9 @@ const maxWaiting = 2 << 20
 // come and go over a stream of bytes, which can be exchanged for another while the device
 // stays what it is.
 type Stream struct {
-	// Unplugged is told why a stream has ended that nobody has exchanged.
-	Unplugged func(error)
+	// unplugged is told why a stream has ended that nobody has exchanged, before the other
+	// end can know. It must not wait.
+	unplugged func(error)
 
 	mu      sync.Mutex
 	changed sync.Cond // of all below
@@ -29,7 +30,7 @@ type Stream struct {
 // NewStream makes one that nothing is plugged into yet. What is written until then is
 // dropped.
 func NewStream(unplugged func(error)) *Stream {
-	s := &Stream{Unplugged: unplugged}
+	s := &Stream{unplugged: unplugged}
 	s.changed.L = &s.mu
 	return s
 }
@@ -89,8 +90,8 @@ func (s *Stream) unplug(file io.ReadWriteCloser, why error) {
 	}
 	s.mu.Unlock()
 	if was {
+		s.unplugged(why)
 		_ = file.Close() // why is told, and is what matters
-		s.Unplugged(why)
 	}
 }
 

@@ -218,6 +218,7 @@ type teller struct {
 	mu     sync.Mutex
 	list   []sandbox.NetworkDecision
 	missed int64
+	why    string // a stream has ended
 	timer  *time.Timer
 	// telling is held while some are told: nobody says that all were before that.
 	telling sync.Mutex
@@ -236,6 +237,11 @@ func (t *teller) add(d sandbox.NetworkDecision) {
 		return
 	}
 	t.list = append(t.list, d)
+	t.soon()
+}
+
+// soon is called with the lock held.
+func (t *teller) soon() {
 	if t.timer == nil {
 		t.timer = time.AfterFunc(tellEvery, t.flush)
 	}
@@ -254,10 +260,10 @@ func (t *teller) flush() {
 	t.telling.Lock()
 	defer t.telling.Unlock()
 	t.mu.Lock()
-	m := control.Message{ID: t.id, Decisions: t.list, Missed: t.missed}
-	t.list, t.missed, t.timer = nil, 0, nil
+	m := control.Message{ID: t.id, Decisions: t.list, Missed: t.missed, Unplugged: t.why}
+	t.list, t.missed, t.why, t.timer = nil, 0, "", nil
 	t.mu.Unlock()
-	if len(m.Decisions) == 0 {
+	if len(m.Decisions) == 0 && m.Unplugged == "" {
 		return
 	}
 	if err := t.server.conn.Write(m, nil); err != nil {

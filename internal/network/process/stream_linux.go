@@ -24,17 +24,16 @@ func (s *server) plug(id uint64, file *os.File) error {
 	return b.stream.Plug(file)
 }
 
-// unplugged tells why a stream has ended. Who notices does not wait for it to be sent.
+// unplugged tells soon why a stream has ended.
 func (t *teller) unplugged(why error) {
 	text := why.Error()
 	if errors.Is(why, io.EOF) {
 		text = "it was closed"
 	}
-	go func() {
-		if err := t.server.conn.Write(control.Message{ID: t.id, Unplugged: text}, nil); err != nil {
-			t.server.log.Debug("aether-net: the end of a stream was not told", "err", err)
-		}
-	}()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.why = text
+	t.soon()
 }
 
 func closeFile(file *os.File) error {
