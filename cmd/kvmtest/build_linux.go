@@ -22,6 +22,7 @@ const (
 	labDir      = "/lab"
 	testProgram = labDir + "/driver.test"
 	guestPath   = labDir + "/aether-guest"
+	netPath     = labDir + "/aether-net"
 	neighbour   = labDir + "/neighbour"
 	kernelRoot  = labDir + "/kernel"
 	imageDir    = labDir + "/image"
@@ -110,6 +111,7 @@ func (l *lab) compile(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"test", "-c", "-o", filepath.Join(l.root(), testProgram), "./driver/" + packages[l.driver]},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), guestPath), "./cmd/aether-guest"},
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), netPath), "./cmd/aether-net"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), neighbour), "./driver/drivertest/neighbour"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.dir, "init"), "./cmd/kvmtest"},
 	} {
