@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"aether/internal/host/guestinit"
+	"aether/internal/host/netdev"
 	"aether/internal/host/subreaper"
 )
 
@@ -84,6 +86,19 @@ func prepare(c config) error {
 	if err := guestinit.LoopbackUp(); err != nil {
 		return err
 	}
+	if err := haveAddress(); err != nil {
+		return err
+	}
 	_, err := guestinit.MountGroups(0)
+	return err
+}
+
+// cable is the lab's network device, at whose other end nobody is.
+var cable *os.File
+
+// haveAddress gives the lab an address, at which tests have servers for sandboxes to reach.
+func haveAddress() (err error) {
+	cable, err = netdev.Tap{Name: "lab0", Address: netip.MustParseAddr("192.0.2.1"), Gateway: netip.MustParseAddr("192.0.2.2"), MTU: 1500,
+		Hardware: netdev.HardwareAddr{2, 2, 0, 0, 0, 1}, GatewayHardware: netdev.HardwareAddr{2, 2, 0, 0, 0, 2}}.OpenHere()
 	return err
 }
