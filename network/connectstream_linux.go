@@ -2,20 +2,20 @@ package network
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"time"
 
-	"aether/internal/host/netdev"
 	"aether/internal/network/control"
 	"aether/sandbox"
 )
 
-// OpenStream has a sandbox make a device inside of it, or keep it if it has this very one,
-// and gives a stream by which its packets come and go from now on, and not over any other
+// OpenStream has a sandbox make a device inside of it, or keep it if it has this very one
+// (described in JSON, as the guest service of a machine takes it: pid1.JoinNetwork), and gives a stream by which its packets come and go from now on, and not over any other
 // before it: a socket that does not wait, as netdev.Stream reads it.
-type OpenStream func(context.Context, netdev.Tap) (*os.File, error)
+type OpenStream func(ctx context.Context, device []byte) (*os.File, error)
 
 // ConnectStream is Connect for a sandbox of the egress mode that has no net namespace on
 // this host, as a machine. The way to its device is opened again, in a goroutine of its
@@ -71,7 +71,11 @@ func (a *Attached) Mend(ctx context.Context) error {
 }
 
 func (a *Attached) plug(ctx context.Context) error {
-	file, err := a.open(ctx, a.tap)
+	device, err := json.Marshal(a.tap)
+	if err != nil {
+		return err
+	}
+	file, err := a.open(ctx, device)
 	if err != nil {
 		return fmt.Errorf("network: %w", err)
 	}

@@ -3,6 +3,7 @@ package network_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"net"
 	"net/netip"
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"aether/internal/host/launch"
@@ -26,10 +26,12 @@ type afar struct {
 	tap     netdev.Tap
 }
 
-func (a *afar) open(_ context.Context, tap netdev.Tap) (*os.File, error) {
+func (a *afar) open(_ context.Context, device []byte) (*os.File, error) {
+	if err := json.Unmarshal(device, &a.tap); err != nil {
+		return nil, err
+	}
 	ours, theirs, err := launch.SocketPair()
 	if err == nil {
-		a.tap = tap
 		a.streams <- ours
 	}
 	return theirs, err
@@ -76,13 +78,7 @@ func TestConnectStream(t *testing.T) {
 	if len(processes) != 1 {
 		t.Fatalf("the gateways are in the processes %v", processes)
 	}
-	pid, err := strconv.Atoi(processes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, processes[0])
 	second := <-a.streams // which nobody asked for
 	defer second.Close()
 	a.wantAnswer(second)
@@ -113,6 +109,21 @@ func TestConnectStream(t *testing.T) {
 	}
 	if _, err := fourth.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("a sandbox that is on no network has a stream: %v", err)
+	}
+}
+
+func kill(t *testing.T, pid string) {
+	t.Helper()
+	number, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := os.FindProcess(number)
+	if err == nil {
+		err = process.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"aether/network"
@@ -137,7 +136,11 @@ func killGateways(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		process, err := os.FindProcess(pid)
+		if err == nil {
+			err = process.Kill()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

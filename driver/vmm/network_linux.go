@@ -10,7 +10,6 @@ import (
 	"aether/driver/guestagent"
 	"aether/guest/pid1"
 	"aether/internal/host/launch"
-	"aether/internal/host/netdev"
 	"aether/sandbox"
 )
 
@@ -89,8 +88,8 @@ func (m *machine) mendNetwork(ctx context.Context) error {
 }
 
 // openStream implements network.OpenStream.
-func (m *machine) openStream(ctx context.Context, tap netdev.Tap) (*os.File, error) {
-	conn, err := pid1.JoinNetwork(ctx, m.line.Dial, tap)
+func (m *machine) openStream(ctx context.Context, device []byte) (*os.File, error) {
+	conn, err := pid1.JoinNetwork(ctx, m.line.Dial, device)
 	if err != nil {
 		return nil, err
 	}

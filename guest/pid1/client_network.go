@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"aether/guest"
-	"aether/internal/host/netdev"
 	"aether/sandbox"
 )
 
@@ -27,18 +25,18 @@ const (
 	maxAnswer = 8 << 10
 )
 
-// JoinNetwork has a machine have a network device, in place of the one that it had, and
-// gives the connection by which its packets come and go (netdev.Stream). A machine that
+// JoinNetwork has a machine have a network device, as network.OpenStream describes it, in
+// place of the one that it had, and gives the connection by which its packets come and go. A machine that
 // has this very device keeps it, with what is open, and forgets the connection before this
 // one. Nothing of the answer is read but the connection's beginning: its descriptor can be
 // handed on. Errors: Unsupported if its kernel has no such devices.
-func JoinNetwork(ctx context.Context, dial Dial, tap netdev.Tap) (net.Conn, error) {
+func JoinNetwork(ctx context.Context, dial Dial, device []byte) (net.Conn, error) {
 	conn, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	err = joinNetwork(conn, tap)
+	err = joinNetwork(conn, device)
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)
 	}
@@ -48,12 +46,8 @@ func JoinNetwork(ctx context.Context, dial Dial, tap netdev.Tap) (net.Conn, erro
 	return conn, nil
 }
 
-func joinNetwork(conn net.Conn, tap netdev.Tap) error {
-	body, err := json.Marshal(tap)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequest(http.MethodPost, "http://guest"+networkPath, bytes.NewReader(body))
+func joinNetwork(conn net.Conn, device []byte) error {
+	req, err := http.NewRequest(http.MethodPost, "http://guest"+networkPath, bytes.NewReader(device))
 	if err != nil {
 		return err
 	}

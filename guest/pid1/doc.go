@@ -45,6 +45,8 @@
 // command runs, as an archive that POST /aether/files puts into another one of the same
 // disk or image, around what is mounted in a container. Only for machines, POST
 // /aether/clock sets the time (RFC 3339 in the body), POST /aether/entropy mixes up to 512
-// secret bytes into the kernel's random numbers and POST /aether/poweroff ends the
-// machine. SetClock, AddEntropy, PowerOff, Files, PutFiles and Configure call them.
+// secret bytes into the kernel's random numbers, POST /aether/poweroff ends the machine, and
+// POST /aether/network gives it a network device whose packets the connection carries from
+// then on, until another does or POST /aether/network/leave takes the device away. SetClock,
+// AddEntropy, PowerOff, JoinNetwork, LeaveNetwork, Files, PutFiles and Configure call them.
 package pid1

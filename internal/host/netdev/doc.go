@@ -7,4 +7,8 @@
 // descriptor comes back over a socket. The device lives as long as the namespace or the
 // last copy of that descriptor, whichever ends first. A device that somebody else has put
 // there is configured in the same way.
+//
+// A machine has a net namespace that this program cannot enter: its init makes the device
+// (OpenHere) and carries the packets (Send, Receive) over a stream to whoever reads them
+// here (Stream).
 package netdev
