@@ -33,7 +33,7 @@ func (s *Service) ConnectStream(ctx context.Context, n sandbox.Network, key Auth
 	a.mu.Lock()
 	a.open = open
 	a.mu.Unlock()
-	err = a.begin(ctx, policy, key)
+	err = a.begin(ctx, n, policy, key)
 	if err == nil {
 		err = a.Replug(ctx)
 	}
