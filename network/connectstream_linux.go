@@ -70,18 +70,28 @@ func (a *Attached) Mend(ctx context.Context) error {
 	return a.plug(ctx)
 }
 
+// plug opens the way. That it failed is noted.
 func (a *Attached) plug(ctx context.Context) error {
+	err := a.tryPlug(ctx)
+	if err != nil {
+		a.wasUnplugged(err.Error())
+		return fmt.Errorf("network: %w", err)
+	}
+	return nil
+}
+
+func (a *Attached) tryPlug(ctx context.Context) error {
 	device, err := json.Marshal(a.tap)
 	if err != nil {
 		return err
 	}
 	file, err := a.open(ctx, device)
 	if err != nil {
-		return fmt.Errorf("network: %w", err)
+		return err
 	}
 	defer file.Close()
 	a.mu.Lock()
-	a.plugged, a.unplugged = true, false
+	a.plugged, a.unplugged = true, false // or one that dies from now on would not be noticed
 	a.mu.Unlock()
 	for range 2 { // one that dies meanwhile is started again, with this sandbox
 		var p *process
@@ -92,13 +102,7 @@ func (a *Attached) plug(ctx context.Context) error {
 			break
 		}
 	}
-	if err != nil {
-		a.mu.Lock()
-		a.unplugged = true
-		a.mu.Unlock()
-		return fmt.Errorf("network: %w", err)
-	}
-	return nil
+	return err
 }
 
 // replugTime bounds how long a sandbox may take to open a way that nobody waits for.
@@ -129,5 +133,5 @@ func (a *Attached) wasUnplugged(why string) {
 	a.unplugged = true
 	a.mu.Unlock()
 	a.service.log.Debug("network: the way to a sandbox's device has ended", "why", why)
-	a.log.add(sandbox.NetworkDecision{Time: time.Now(), Verdict: sandbox.VerdictFailed, Kind: "device", Reason: "the way to the sandbox's device has ended: " + why})
+	a.log.add(sandbox.NetworkDecision{Time: time.Now(), Verdict: sandbox.VerdictFailed, Kind: "device", Reason: fmt.Sprintf("the way to the sandbox's device has ended: %.300s", why)})
 }

@@ -99,12 +99,21 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s hears %q", i.ID(), got)
 		}
 	}
+	pauser := source.(sandbox.Pauser)
+	if err := pauser.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	killGateways(t)
 	if err := source.(sandbox.NetworkSetter).SetNetwork(t.Context(), spec.Network); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, source, anew); got != "> anew" {
-		t.Errorf("after the gateways' process was started again: %q", got)
+	if err := pauser.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range machines {
+		if got := run(t, i, anew); got != "> anew" {
+			t.Errorf("after the gateways' process was started again, %s hears %q", i.ID(), got)
+		}
 	}
 	wantHeld(t, source, "cut")
 	list, _, err := source.(sandbox.NetworkLog).NetworkDecisions(context.Background())

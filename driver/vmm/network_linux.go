@@ -78,13 +78,16 @@ func (i *instance) policy() sandbox.Network {
 }
 
 // mendNetwork opens the way to a machine's network again if it was lost while the machine
-// was paused: by a snapshot, or since the gateways' process was started again.
-func (m *machine) mendNetwork(ctx context.Context) error {
+// stood still: by a snapshot, or since the gateways' process was started again. Where that
+// fails the machine goes on without, and its log of decisions says so.
+func (m *machine) mendNetwork(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, wakeTime)
+	defer cancel()
+	mend := m.network.Mend
 	if m.cut {
-		m.cut = false
-		return m.ending(m.network.Replug(ctx))
+		m.cut, mend = false, m.network.Replug
 	}
-	return m.ending(m.network.Mend(ctx))
+	guestagent.Discard(m.engine.opts.Logger, m.engine.system.Name+": "+m.id+" has no network any more", func() error { return mend(ctx) })
 }
 
 // openStream implements network.OpenStream.

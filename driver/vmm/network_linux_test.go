@@ -56,6 +56,7 @@ func TestGuestWithoutDevices(t *testing.T) {
 	for answer, class := range map[string]sandbox.Class{
 		"HTTP/1.1 501 Not Implemented\r\nContent-Length: 2\r\n\r\nno": sandbox.Unsupported,
 		"HTTP/1.1 422 Unprocessable Entity\r\n\r\nno":                 sandbox.Internal,
+		"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno":       sandbox.Unsupported,
 		"HTTP/1.1 200 OK\r\n\r\n":                                     sandbox.Internal,
 		"\x00\x00":                                                    sandbox.Internal,
 	} {

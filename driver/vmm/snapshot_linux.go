@@ -106,7 +106,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) error {
 		err = m.wake(ctx)
 	}
 	if err == nil {
-		err = m.mendNetwork(ctx)
+		m.mendNetwork(ctx)
 	}
 	return err
 }

@@ -73,6 +73,9 @@ func (m *machine) explain(ctx context.Context, err error) error {
 	if m.process == nil {
 		return err
 	}
+	if sandbox.ClassOf(err) == sandbox.Unsupported {
+		return err // the guest itself has said what it cannot do
+	}
 	e := &sandbox.Error{Class: sandbox.Unavailable, Err: err}
 	select {
 	case <-m.process.over:

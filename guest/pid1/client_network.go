@@ -66,9 +66,13 @@ func joinNetwork(conn net.Conn, device []byte) error {
 	}
 	text, err := io.ReadAll(res.Body)
 	e := &sandbox.Error{Class: sandbox.Internal, Reason: fmt.Sprintf("%.60q: %.400q", res.Status, strings.TrimSpace(string(text))), Err: err}
-	if res.StatusCode == http.StatusNotImplemented {
+	switch res.StatusCode {
+	case http.StatusNotImplemented:
 		e.Class, e.Field = sandbox.Unsupported, "network.mode"
 		e.Remedy = "use a kernel with the module tun, as `aether kernel install` fetches"
+	case http.StatusNotFound:
+		e.Class, e.Field, e.Reason = sandbox.Unsupported, "network.mode", "the guest service is of a release without networks"
+		e.Remedy = "make the sandbox anew"
 	}
 	return e
 }
