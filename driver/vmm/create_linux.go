@@ -113,8 +113,11 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 	if err != nil {
 		return nil, err
 	}
-	defaults := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}.With(spec.Command)
-	m := e.newMachine(spec, e.hardwareFor(spec.Limits), origin{spec.Image, defaults}, disk)
+	defaults := guestagent.Settings{User: root.Config.User, WorkDir: root.Config.WorkDir, Env: root.Config.Env}
+	if defaults, err = defaults.On(ctx, e.opts.Network, spec.Network); err != nil {
+		return nil, errors.Join(err, disk.Close())
+	}
+	m := e.newMachine(spec, e.hardwareFor(spec.Limits), origin{spec.Image, defaults.With(spec.Command)}, disk)
 	return m.come(ctx, nil)
 }
 
@@ -164,7 +167,7 @@ func (m *machine) settle(ctx context.Context, files *os.File) error {
 	if err := m.putFiles(ctx, files); err != nil {
 		return err
 	}
-	return m.joinNetwork(ctx)
+	return m.joinNetwork(ctx, nil)
 }
 
 func (m *machine) bootFiles(ctx context.Context) (f bootFiles, err error) {

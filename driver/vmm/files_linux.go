@@ -76,7 +76,11 @@ func (e *engine) beginWith(ctx context.Context, dir string, spec sandbox.Spec, f
 	if err := from.of(e.system); err != nil {
 		return nil, err
 	}
-	if err := e.accepts(ctx, spec); err != nil {
+	err := e.accepts(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if from.Origin.Defaults, err = from.Origin.Defaults.On(ctx, e.opts.Network, spec.Network); err != nil {
 		return nil, err
 	}
 	files, forget, err := e.filesOf(ctx, dir, from)

@@ -30,7 +30,7 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 		}
 		spec.Image, spec.Mounts, spec.Command = "", nil, sandbox.CommandDefaults{}
 		if spec.Network.Mode == sandbox.NoNetwork {
-			spec.Network = i.policy()
+			spec.Network = i.network.Network()
 		}
 		if spec.Limits, err = i.engine.fit(m, spec.Limits); err != nil {
 			return nil, err

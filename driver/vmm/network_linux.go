@@ -10,6 +10,7 @@ import (
 	"aether/driver/guestagent"
 	"aether/guest/pid1"
 	"aether/internal/host/launch"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -45,36 +46,24 @@ func (e *engine) refusesNetwork(ctx context.Context, n sandbox.Network) error {
 }
 
 // joinNetwork puts a machine that asked for it on the network, before anybody else talks
-// to it.
-func (m *machine) joinNetwork(ctx context.Context) (err error) {
+// to it. The key is that of the machine that this one goes on from, or nil.
+func (m *machine) joinNetwork(ctx context.Context, key network.AuthorityKey) (err error) {
 	if !m.spec.Network.Mode.Filtered() {
 		return nil
 	}
-	if m.network, err = m.engine.opts.Network.ConnectStream(ctx, m.spec.Network, nil, m.openStream); err != nil {
+	if m.network, err = m.engine.opts.Network.ConnectStream(ctx, m.spec.Network, key, m.openStream); err != nil {
 		return err
 	}
-	return m.settleNetwork(ctx)
-}
-
-// settleNetwork has the programs of a machine on the network find its gateway.
-func (m *machine) settleNetwork(ctx context.Context) error {
-	return guestagent.SetNameServer(ctx, m.line.Dial)
+	return guestagent.Settle(ctx, m.network, m.line.Dial, m.engine.opts.Logger)
 }
 
 // rejoinNetwork gives a machine that goes on from another's state a network of its own, or
 // takes the other's away.
 func (m *machine) rejoinNetwork(ctx context.Context, from manifest) error {
-	if from.Networked && !m.spec.Network.Mode.Filtered() {
+	if from.Authority != nil && !m.spec.Network.Mode.Filtered() {
 		return pid1.LeaveNetwork(ctx, m.line.Dial)
 	}
-	return m.joinNetwork(ctx)
-}
-
-// policy is what the machine may reach now, for a child of which nothing else is said.
-func (i *instance) policy() sandbox.Network {
-	i.verbs.Lock()
-	defer i.verbs.Unlock()
-	return i.spec.Network
+	return m.joinNetwork(ctx, from.Authority)
 }
 
 // mendNetwork opens the way to a machine's network again if it was lost while the machine
@@ -126,13 +115,7 @@ func (i *instance) SetNetwork(ctx context.Context, n sandbox.Network) error {
 	if err := i.Alive(); err != nil {
 		return err
 	}
-	if err := i.network.SetNetwork(ctx, n); err != nil {
-		return err
-	}
-	i.verbs.Lock()
-	defer i.verbs.Unlock()
-	i.spec.Network = n
-	return nil
+	return i.network.SetNetwork(ctx, n)
 }
 
 // NetworkDecisions implements sandbox.NetworkLog.

@@ -11,6 +11,7 @@ import (
 
 	"aether/driver/guestagent"
 	"aether/driver/lifetime"
+	"aether/network"
 	"aether/sandbox"
 )
 
@@ -33,16 +34,17 @@ type manifest struct {
 	Limits sandbox.Limits `json:"limits,omitzero"`
 	// FilesOnly says that there is no state, and an archive of files in its place.
 	FilesOnly bool `json:"files_only,omitempty"`
-	// Networked says that the guest has a device of the network.
-	Networked bool   `json:"networked,omitempty"`
-	Origin    origin `json:"origin,omitzero"`
+	// Authority is the key of its gateway's, which programs in memory may believe; nil for a
+	// machine on no network.
+	Authority network.AuthorityKey `json:"authority,omitempty"`
+	Origin    origin               `json:"origin,omitzero"`
 }
 
 const manifestVersion = 1
 
 func (m *machine) manifest() manifest {
 	return manifest{Version: manifestVersion, System: m.engine.system.Name, Release: m.engine.program.version, Hardware: m.hardware,
-		Limits: m.spec.Limits, Networked: m.network != nil, Origin: m.origin}
+		Limits: m.spec.Limits, Authority: m.network.AuthorityKey(), Origin: m.origin}
 }
 
 func (m manifest) write(dir string) error {
