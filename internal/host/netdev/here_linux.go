@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -76,7 +77,9 @@ func (m *ownMemory) String(text string) uintptr {
 }
 
 func (m *ownMemory) ioctl(fd int, request, argument uintptr) error {
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, argument); errno != 0 {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, argument)
+	runtime.KeepAlive(m) // of which the argument is an address
+	if errno != 0 {
 		return fmt.Errorf("ioctl %#x: %w", request, errno)
 	}
 	return nil
