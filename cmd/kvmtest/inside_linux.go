@@ -19,7 +19,7 @@ func inside() {
 		fmt.Println("kvmtest:", err)
 	}
 	fmt.Printf("\n%s%d\n", verdict, code)
-	if err := errors.Join(os.Stdout.Sync(), guestinit.PowerOff()); err != nil {
+	if err := errors.Join(os.Stdout.Sync(), cable.Close(), guestinit.PowerOff()); err != nil {
 		fmt.Println("kvmtest:", err)
 	}
 }
@@ -93,7 +93,8 @@ func prepare(c config) error {
 	return err
 }
 
-// cable is the lab's network device, at whose other end nobody is.
+// cable is the lab's network device, at whose other end nobody is. It is there while this
+// is open.
 var cable *os.File
 
 // haveAddress gives the lab an address, at which tests have servers for sandboxes to reach.
