@@ -1,0 +1,90 @@
+package kvm
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+)
+
+// System is /dev/kvm, and what is the same for all machines of this host.
+type System struct {
+	file    *os.File
+	runSize int
+	cpuid   cpuidTable
+	msrs    []uint32
+}
+
+const (
+	maxCPUID = 256
+	maxMSRs  = 1024
+)
+
+// cpuidEntry is what a guest is told to one question.
+type cpuidEntry struct {
+	function, index, flags uint32
+	eax, ebx, ecx, edx     uint32
+	_                      [3]uint32
+}
+
+type cpuidTable struct {
+	count, _ uint32
+	entries  [maxCPUID]cpuidEntry
+}
+
+type msrList struct {
+	count   uint32
+	indices [maxMSRs]uint32
+}
+
+// Open asks an open /dev/kvm what it can.
+func Open(file *os.File) (*System, error) {
+	s := &System{file: file}
+	var err error
+	if s.runSize, err = ioctl(s.fd(), getRunSize, 0); err != nil {
+		return nil, err
+	}
+	s.cpuid.count = maxCPUID
+	if _, err := ioctlAt(s.fd(), getSupportedCPUID, unsafe.Pointer(&s.cpuid)); err != nil {
+		return nil, err
+	}
+	list := msrList{count: maxMSRs}
+	if _, err := ioctlAt(s.fd(), getMSRIndexList, unsafe.Pointer(&list)); err != nil {
+		return nil, err
+	}
+	if list.count > maxMSRs || s.cpuid.count > maxCPUID {
+		return nil, fmt.Errorf("kvm: it lists %d registers and %d features", list.count, s.cpuid.count)
+	}
+	s.msrs = order(list.indices[:list.count])
+	return s, nil
+}
+
+func (s *System) fd() int { return int(s.file.Fd()) }
+
+// cpuidOf is what one processor of several is told. Each is a package of its own, as
+// simple as processors come.
+func (s *System) cpuidOf(id int) *cpuidTable {
+	const (
+		tscDeadline = 1 << 24
+		hypervisor  = 1 << 31
+	)
+	table := s.cpuid
+	for i := range table.entries[:table.count] {
+		e := &table.entries[i]
+		switch e.function {
+		case 1:
+			e.ebx = e.ebx&0xffff | 1<<16 | uint32(id)<<24
+			e.ecx |= tscDeadline | hypervisor // the former is there, and never said to be
+		case 0xb, 0x1f:
+			e.edx = uint32(id)
+		case 0x8000001e:
+			e.eax, e.ebx = uint32(id), uint32(id)
+		case featuresKVM:
+			// Pages that are waited for, and ends of interrupts that are told in
+			// memory: state that no other machine could go on with.
+			e.eax &^= 1<<4 | 1<<6 | 1<<10 | 1<<14
+		}
+	}
+	return &table
+}
+
+const featuresKVM = 0x40000001
