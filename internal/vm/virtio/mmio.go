@@ -70,9 +70,9 @@ type device interface {
 	queues() int
 	// config is what the guest can read of it.
 	config() []byte
-	// serve does what there is to do in a queue, up to a bound; more says that there is
-	// some left.
-	serve(n int, q []*queue) (more bool, err error)
+	// serve does what there is to do in a queue, up to as much as it holds: whatever the
+	// guest adds meanwhile it tells of again.
+	serve(n int, q []*queue) error
 	// reset forgets what the guest has begun.
 	reset()
 }
@@ -369,36 +369,20 @@ func (t *Transport) raise(why uint32) {
 	t.interrupt()
 }
 
-// Notify does what a queue has to be done. It lets others in from time to time, so that a
-// guest that has always more does not keep its device from being reset or saved.
+// Notify does what a queue has to be done, and never more than a queue holds: one whose
+// parts lie upon each other would have more for ever.
 func (t *Transport) Notify(n uint32) {
-	for t.notifyOnce(n) {
-	}
-}
-
-func (t *Transport) notifyOnce(n uint32) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.active == nil || n >= uint32(len(t.active)) || t.active[n] == nil {
-		return false
-	}
-	return t.serve(int(n))
-}
-
-// serve has the device serve a queue, and tells the guest if something was. The lock is
-// held.
-func (t *Transport) serve(n int) (more bool) {
-	if t.active == nil || t.active[n] == nil {
-		return false
+	if n >= uint32(len(t.active)) || t.active[n] == nil {
+		return
 	}
 	before := t.doneAll()
-	more, err := t.device.serve(n, t.active)
-	if err != nil {
+	if err := t.device.serve(int(n), t.active); err != nil {
 		t.fail()
-		return false
+		return
 	}
 	t.tell(before)
-	return more
 }
 
 func (t *Transport) doneAll() (done [maxQueues]uint16) {

@@ -8,18 +8,14 @@ import (
 	"aether/internal/host/guestmem"
 )
 
-// budget is how much of a queue is served before others are let in.
-const budget = maxQueue
-
-// serveAll serves a queue up to the budget.
-func serveAll(q *queue, use func(*chain) uint32) (more bool, err error) {
-	for range budget {
-		served, err := q.serve(use)
-		if !served || err != nil {
-			return false, err
+// serveAll serves a queue, up to what it holds.
+func serveAll(q *queue, use func(*chain) uint32) error {
+	for range q.size {
+		if served, err := q.serve(use); !served || err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // entropy is the host's random numbers.
@@ -39,7 +35,7 @@ func (entropy) reset()           {}
 // maxEntropy is the most of one request.
 const maxEntropy = 64 << 10
 
-func (entropy) serve(n int, q []*queue) (bool, error) {
+func (entropy) serve(n int, q []*queue) error {
 	return serveAll(q[n], func(c *chain) uint32 {
 		return uint32(each(c.write, 0, maxEntropy, func(_ int, part []byte) {
 			_, _ = rand.Read(part) // never fails
@@ -89,7 +85,7 @@ func (*block) features() uint64 {
 
 func (b *block) sectors() int64 { return (b.content.Size() + sector - 1) / sector }
 
-func (b *block) serve(n int, q []*queue) (bool, error) { return serveAll(q[n], b.request) }
+func (b *block) serve(n int, q []*queue) error { return serveAll(q[n], b.request) }
 
 // Kinds of requests, and answers.
 const (

@@ -159,36 +159,25 @@ func (s *sockets) settle(before [maxQueues]uint16) {
 	s.transport.tell(before)
 }
 
-func (s *sockets) serve(n int, q []*queue) (more bool, err error) {
-	switch n {
-	case queueEvents:
-		if s.held {
-			s.held = false // the guest has taken note, and given the event's room back
-		}
+func (s *sockets) serve(n int, q []*queue) error {
+	if n == queueEvents {
+		s.held = false // the guest has taken note, and given the event's room back
 		if err := s.tellReset(q); err != nil {
-			return false, err
-		}
-	case queueToHost:
-		if more, err = s.hear(q); err != nil {
-			return false, err
+			return err
 		}
 	}
+	// Answers first: they make room for what causes more.
 	if err := s.flush(q); err != nil {
-		return false, err
+		return err
 	}
-	if n == queueToHost {
-		return more, nil
+	if err := s.hear(q); err != nil {
+		return err
 	}
-	s.taken.Broadcast()
-	s.ask()
-	if err := s.flush(q); err != nil {
-		return false, err
+	if n != queueToHost {
+		s.taken.Broadcast()
+		s.ask()
 	}
-	// What was not heard for want of room for answers.
-	if _, err := s.hear(q); err != nil {
-		return false, err
-	}
-	return false, s.flush(q)
+	return s.flush(q)
 }
 
 // tellReset tells the guest that its connections are gone, once there is room for it.
@@ -234,7 +223,7 @@ func (s *sockets) deliver(q []*queue, p packet, data []byte) (int, error) {
 		return -1, nil
 	}
 	sent := -1
-	for range budget {
+	for range to.size {
 		served, err := to.serve(func(c *chain) uint32 {
 			if c.writable < packetSize || c.writable == packetSize && len(data) > 0 {
 				return 0 // of no use, and gone
@@ -254,21 +243,20 @@ func (s *sockets) deliver(q []*queue, p packet, data []byte) (int, error) {
 }
 
 // hear takes packets of the guest, as long as there is room for what they may cause.
-func (s *sockets) hear(q []*queue) (more bool, err error) {
+func (s *sockets) hear(q []*queue) error {
 	from := q[queueToHost]
 	if from == nil {
-		return false, nil
+		return nil
 	}
-	for range budget {
+	for range from.size {
 		if len(s.replies) >= maxReplies {
-			return false, nil
+			return nil
 		}
-		served, err := from.serve(func(c *chain) uint32 { s.take(c); return 0 })
-		if !served || err != nil {
-			return false, err
+		if served, err := from.serve(func(c *chain) uint32 { s.take(c); return 0 }); !served || err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // take takes one packet. Head and data may be in one piece or in many.
