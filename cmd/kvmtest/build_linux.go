@@ -23,6 +23,7 @@ const (
 	testProgram = labDir + "/driver.test"
 	guestPath   = labDir + "/aether-guest"
 	netPath     = labDir + "/aether-net"
+	monitorPath = labDir + "/aether-vmm"
 	neighbour   = labDir + "/neighbour"
 	kernelRoot  = labDir + "/kernel"
 	imageDir    = labDir + "/image"
@@ -113,6 +114,7 @@ func (l *lab) compile(ctx context.Context) error {
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), guestPath), "./cmd/aether-guest"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), netPath), "./cmd/aether-net"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), neighbour), "./driver/drivertest/neighbour"},
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), monitorPath), "./cmd/aether-vmm"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.dir, "init"), "./cmd/kvmtest"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", args...)

@@ -108,6 +108,7 @@ func (l *lab) config(p part) config {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp",
 		"AETHER_GUEST=" + guestPath,
 		"AETHER_NET=" + netPath,
+		"AETHER_VMM=" + monitorPath,
 		"AETHER_DRIVERTEST_NEIGHBOUR=" + neighbour,
 		"AETHER_KERNEL=" + kernelRoot + "/boot/" + filepath.Base(l.kernel.Image),
 		"AETHER_TEST_IMAGE=" + imageDir,

@@ -184,7 +184,7 @@ func (m *machine) bootFiles(ctx context.Context) (f bootFiles, err error) {
 
 // channel is where the guest service listens.
 func (s System) channel() string {
-	if s.Inherit != nil {
+	if s.Inherit != nil && !s.Handed {
 		return "virtio:" + PortName
 	}
 	return fmt.Sprintf("vsock:%d", guestPort)

@@ -18,6 +18,8 @@
 //   - Inherit: the monitor has no directory but inherits open descriptors, its socket
 //     and the guest's serial port among them. A machine then has no name anywhere.
 //     Both are a workplace: home is the directory, wires are the descriptors.
+//   - Handed: the monitor is our own, is handed /dev/kvm and each connection to its guest
+//     as well, and is started in a jail (internal/host/jail).
 //   - Template: machines are not booted but go on from one that was, and was saved
 //     before it was anybody's. Its memory is a sealed file that every monitor maps
 //     for itself. See template; the guest's part is in guest/pid1.

@@ -19,7 +19,9 @@ var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // process is a running monitor.
 type process struct {
-	cmd *exec.Cmd
+	// end kills it, and wait waits for its end.
+	end  func() error
+	wait func() error
 	// messages are what the monitor says of itself, and console what the guest's
 	// kernel says; monitors mix some of the former into the latter.
 	messages, console *tail
@@ -43,6 +45,7 @@ type invocation struct {
 	// files are inherited, after those by which groups are entered; closes are those
 	// that only the process has then.
 	files, closes []*os.File
+	jailed        bool
 }
 
 // parents starts processes on one thread that lives as long as the program: they
@@ -54,23 +57,20 @@ var parents = sync.OnceValues(func() (*spawn.Thread, error) {
 // start starts the monitor.
 func (l invocation) start() (*process, error) {
 	defer closeAll(l.closes)
-	groups, err := l.openGroups()
-	defer closeAll(groups)
-	if err != nil {
-		return nil, err
-	}
 	p := &process{messages: newMessages(), console: newConsole(), ended: make(chan struct{}), over: make(chan struct{})}
-	p.cmd = l.command(groups)
-	p.cmd.Stdout, p.cmd.Stderr = p.console, p.messages
 	thread, err := parents()
 	if err != nil {
 		return nil, err
 	}
-	if err := thread.Do(p.cmd.Start); err != nil {
+	start := l.startFree
+	if l.jailed {
+		start = l.startJailed
+	}
+	if err := start(thread, p); err != nil {
 		return nil, fmt.Errorf("start %s: %w", l.argv[0], err)
 	}
 	go func() {
-		p.err = p.cmd.Wait()
+		p.err = p.wait()
 		close(p.ended)
 	}()
 	go func() {
@@ -81,6 +81,19 @@ func (l invocation) start() (*process, error) {
 		}
 	}()
 	return p, nil
+}
+
+// startFree starts the monitor with the host's files in sight.
+func (l invocation) startFree(on *spawn.Thread, p *process) error {
+	groups, err := l.openGroups()
+	defer closeAll(groups)
+	if err != nil {
+		return err
+	}
+	cmd := l.command(groups)
+	cmd.Stdout, cmd.Stderr = p.console, p.messages
+	p.wait, p.end = cmd.Wait, func() error { return cmd.Process.Kill() }
+	return on.Do(cmd.Start)
 }
 
 func closeAll(files []*os.File) {
@@ -132,7 +145,7 @@ func enterGroups(count int, argv []string) []string {
 }
 
 func (p *process) kill() error {
-	if err := p.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+	if err := p.end(); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil

@@ -47,6 +47,13 @@ func findProgram(ctx context.Context, system System, named string, patience time
 }
 
 func lookProgram(system System, named string) (program, error) {
+	if named == "" && system.Find != nil {
+		path, err := system.Find()
+		if err != nil {
+			return program{}, err
+		}
+		named = path
+	}
 	if named == "" {
 		named = system.Program
 	}

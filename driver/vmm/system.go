@@ -18,6 +18,7 @@ const (
 	Vsock     = "vsock"     // the monitor's end of the guest's vsock
 	Saved     = "saved"     // the directory of a machine's state, for Save and Load
 	Port      = "port"      // the other end of the guest's serial port PortName, inherited
+	KVM       = "kvm"       // the open device, inherited by a program that is handed all
 	Memory    = "memory"    // of a template and of what goes on from it, inherited
 )
 
@@ -53,6 +54,12 @@ type System struct {
 	// descriptors instead of a directory. Then Arguments, KernelArgs, Jail and CutsOff
 	// mean nothing, and there is one of SavedFiles.
 	Inherit func(Hardware, Descriptors) []string
+	// Handed says that the program, which has Inherit, needs nothing but descriptors:
+	// /dev/kvm and, over Vsock in the place of Port, the connections to its guest's vsock
+	// are handed to it too. It is started in a jail, where it finds nothing else.
+	Handed bool
+	// Find, if set, finds the program where it is not in PATH.
+	Find func() (string, error)
 	// Template says that machines go on from one that was booted before. It needs
 	// Inherit, and a disk whose driver is the last of Modules.
 	Template bool

@@ -20,21 +20,46 @@ type wires struct {
 	state *os.File   // what it is to go on from, handed to it later
 
 	monitor, port *net.UnixConn
+	handed        bool // connections go over the port, as descriptors
 }
 
 var _ workplace = (*wires)(nil)
 
-func newWires() (_ *wires, err error) {
-	w := &wires{}
+func newWires(handed bool) (_ *wires, err error) {
+	w := &wires{handed: handed}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
 		}
 	}()
-	if w.monitor, err = w.pair(Socket); err == nil {
+	if w.monitor, err = w.pair(Socket); err != nil {
+		return w, err
+	}
+	if !handed {
 		w.port, err = w.pair(Port)
+		return w, err
+	}
+	if w.port, err = w.pair(Vsock); err != nil {
+		return w, err
+	}
+	device, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err == nil {
+		w.adopt(device, KVM)
 	}
 	return w, err
+}
+
+// handOver makes a connection to the guest: the monitor is given its other end.
+func (w *wires) handOver(context.Context) (net.Conn, error) {
+	ours, theirs, err := launch.SocketPair()
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = w.port.WriteMsgUnix([]byte{0}, launch.Rights(theirs), nil)
+	if err = errors.Join(err, theirs.Close()); err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	return ours, nil
 }
 
 // pair makes a connection of which the monitor has the other end.
@@ -74,8 +99,12 @@ func (w *wires) write(name string, contents ...[]byte) error {
 // arrange implements workplace. The files by which groups are entered come first:
 // shells know numbers of one digit only.
 func (w *wires) arrange(m *machine, l *invocation) {
-	l.dir, l.files, l.closes = "/", w.files, w.own
-	l.argv = append(l.argv, m.engine.system.Inherit(m.hardware, number(w.names, firstDescriptor+len(l.attach.Files)))...)
+	l.dir, l.files, l.closes, l.jailed = "/", w.files, w.own, w.handed
+	first := firstDescriptor
+	if !l.jailed {
+		first += len(l.attach.Files)
+	}
+	l.argv = append(l.argv, m.engine.system.Inherit(m.hardware, number(w.names, first))...)
 }
 
 // number counts descriptors up from the first.
@@ -94,7 +123,12 @@ func (w *wires) await(context.Context, <-chan struct{}) error { return nil }
 func (w *wires) connect(context.Context) (net.Conn, error) { return w.monitor, nil }
 
 // line implements workplace.
-func (w *wires) line() line { return &serialLine{port: w.port} }
+func (w *wires) line() line {
+	if w.handed {
+		return newGuestDialer(w.handOver)
+	}
+	return &serialLine{port: w.port}
+}
 
 // booted implements workplace: nothing has a name.
 func (w *wires) booted() error { return nil }

@@ -14,7 +14,7 @@ import (
 // A monitor of wires has the descriptors that its command line names, and nobody
 // else has the other ends.
 func TestWires(t *testing.T) {
-	w, err := newWires()
+	w, err := newWires(false)
 	if err != nil {
 		t.Fatal(err)
 	}

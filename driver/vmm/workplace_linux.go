@@ -49,7 +49,7 @@ func (m *machine) newWorkplace(ctx context.Context, l *invocation) (workplace, e
 	var place workplace
 	var err error
 	if m.engine.system.Inherit != nil {
-		place, err = newWires()
+		place, err = newWires(m.engine.system.Handed)
 	} else {
 		place, err = m.newHome(ctx, l)
 	}

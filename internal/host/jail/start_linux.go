@@ -21,6 +21,12 @@ type Program struct {
 	Files []*os.File
 	// ID is the user and group that it has where this program has the rights of root.
 	ID int
+	// Alone leaves it without the host's network.
+	Alone bool
+	// Into is the directory of the cgroup that it starts in, or -1 (or 0) for ours; to Enter
+	// it writes, which moves it into groups of version 1.
+	Into  int
+	Enter []int
 }
 
 const (
@@ -45,6 +51,12 @@ func Start(p Program) (*spawn.Process, error) {
 		flags |= unix.CLONE_NEWUSER
 		mapSelf(s)
 	}
+	if p.Alone {
+		flags |= unix.CLONE_NEWNET
+	}
+	for _, fd := range p.Enter {
+		s.Call(unix.SYS_WRITE, uintptr(fd), s.String("0"), 1)
+	}
 	emptyRoot(s)
 	files(s, p)
 	loseRights(s, p.ID, asRoot)
@@ -55,7 +67,7 @@ func Start(p Program) (*spawn.Process, error) {
 		return nil, errors.Join(fmt.Errorf("jail: %w", err), s.Free())
 	}
 	var process *spawn.Process
-	err = spawn.Visible(func() (err error) { process, err = start(s, flags); return err })
+	err = spawn.Visible(func() (err error) { process, err = start(s, flags, p.Into); return err })
 	if err != nil {
 		return nil, fmt.Errorf("jail: %w", err)
 	}
@@ -63,8 +75,11 @@ func Start(p Program) (*spawn.Process, error) {
 }
 
 // start walks the script to the program's execution.
-func start(s *spawn.Script, flags uint64) (*spawn.Process, error) {
-	started, err := s.Start(flags, -1)
+func start(s *spawn.Script, flags uint64, into int) (*spawn.Process, error) {
+	if into <= 0 {
+		into = -1
+	}
+	started, err := s.Start(flags, into)
 	if err != nil {
 		return nil, errors.Join(err, s.Free())
 	}

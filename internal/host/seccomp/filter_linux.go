@@ -13,7 +13,7 @@ import (
 const x32Bit = 0x40000000
 
 // Filter is the program for this architecture, built once.
-var Filter = sync.OnceValues(func() ([]unix.SockFilter, error) { return build(verdicts()) })
+var Filter = sync.OnceValues(func() ([]unix.SockFilter, error) { return build(verdicts(), checks) })
 
 // verdicts says for each known number what becomes of it: a return value, or
 // the index of a check as -1-i.
@@ -60,7 +60,7 @@ func spans(table map[uint32]int) []span {
 	return list
 }
 
-func build(table map[uint32]int) ([]unix.SockFilter, error) {
+func build(table map[uint32]int, checks []check) ([]unix.SockFilter, error) {
 	a := &assembler{}
 	a.emit(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offsetArch)
 	a.unlessEqual(auditArch, kill)

@@ -1,0 +1,105 @@
+package aethervm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"aether/driver/vmm"
+	"aether/internal/host/launch"
+	"aether/sandbox"
+)
+
+// monitor is a running aether-vmm. It is told words, some with a file, and answers each
+// with a line.
+type monitor struct {
+	dial vmm.Dial
+	conn *net.UnixConn
+}
+
+var _ vmm.Monitor = (*monitor)(nil)
+
+func newMonitor(dial vmm.Dial) vmm.Monitor { return &monitor{dial: dial} }
+
+// Hello implements vmm.Monitor.
+func (m *monitor) Hello(ctx context.Context) error {
+	conn, err := m.dial(ctx)
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if m.conn, ok = conn.(*net.UnixConn); !ok {
+		return errors.New("it is no socket of ours")
+	}
+	return m.tell(ctx, "hello", nil)
+}
+
+// Boot implements vmm.Monitor. It has done so already.
+func (m *monitor) Boot(context.Context, vmm.Hardware, string) error { return nil }
+
+// Pause implements vmm.Monitor.
+func (m *monitor) Pause(ctx context.Context) error { return m.tell(ctx, "pause", nil) }
+
+// Resume implements vmm.Monitor.
+func (m *monitor) Resume(ctx context.Context) error { return m.tell(ctx, "resume", nil) }
+
+// Save implements vmm.Monitor.
+func (m *monitor) Save(ctx context.Context, to vmm.State) error { return m.tell(ctx, "save", to.File) }
+
+// Load implements vmm.Monitor.
+func (m *monitor) Load(ctx context.Context, from vmm.State) error {
+	return m.tell(ctx, "load", from.File)
+}
+
+// Close implements vmm.Monitor.
+func (m *monitor) Close() {
+	if m.conn != nil {
+		_ = m.conn.Close() // it is closed with the machine, too
+	}
+}
+
+// maxAnswer bounds a line of a process that a guest may have taken over.
+const maxAnswer = 512
+
+// tell has it do something, and waits until it has.
+func (m *monitor) tell(ctx context.Context, what string, file *os.File) error {
+	if m.conn == nil {
+		return errors.New("it was not met")
+	}
+	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
+	answer, err := m.exchange(what, file)
+	if !stop() {
+		// What it answers later is of no use to anybody.
+		return errors.Join(ctx.Err(), m.conn.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if answer != "ok" {
+		return &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, answer)}
+	}
+	return nil
+}
+
+func (m *monitor) exchange(what string, file *os.File) (string, error) {
+	var rights []byte
+	if file != nil {
+		rights = launch.Rights(file)
+	}
+	if _, _, err := m.conn.WriteMsgUnix([]byte(what+"\n"), rights, nil); err != nil {
+		return "", err
+	}
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxAnswer; line = append(line, b[0]) {
+		if n, err := m.conn.Read(b); n == 0 {
+			return "", err
+		}
+		if b[0] == '\n' {
+			return string(line), nil
+		}
+	}
+	return "", errors.New("its answer has no end")
+}
