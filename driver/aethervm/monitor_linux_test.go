@@ -1,0 +1,111 @@
+package aethervm
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aether/driver/vmm"
+	"aether/internal/host/launch"
+	"aether/sandbox"
+)
+
+// answering is a monitor whose process answers each line so.
+func answering(t *testing.T, answer func(net.Conn, string)) vmm.Monitor {
+	t.Helper()
+	ours, theirs, err := launch.SocketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.FileConn(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	go func() {
+		defer conn.Close()
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			answer(conn, lines.Text())
+		}
+	}()
+	m := newMonitor(func(context.Context) (net.Conn, error) { return ours, nil })
+	t.Cleanup(m.Close)
+	return m
+}
+
+func TestTold(t *testing.T) {
+	told := make(chan string, 10)
+	m := answering(t, func(c net.Conn, line string) {
+		told <- line
+		_, _ = c.Write([]byte("ok\n")) // the call fails if this does
+	})
+	state, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	for _, err := range []error{m.Hello(t.Context()), m.Boot(t.Context(), vmm.Hardware{}, ""), m.Pause(t.Context()), m.Save(t.Context(), vmm.State{File: state}),
+		m.Resume(t.Context()), m.Load(t.Context(), vmm.State{File: state})} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	close(told)
+	var got []string
+	for line := range told {
+		got = append(got, line)
+	}
+	if want := []string{"hello", "pause", "save", "resume", "load"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A process that a guest has taken over may say anything. Each call fails, with something
+// that can be printed.
+func TestHostileAnswers(t *testing.T) {
+	for what, answer := range map[string]func(net.Conn, string){
+		"a refusal": func(c net.Conn, _ string) { c.Write([]byte("no\x1b[2J\n")) },
+		"garbage":   func(c net.Conn, _ string) { c.Write([]byte("\x00\xff\n")) },
+		"no end":    func(c net.Conn, _ string) { c.Write([]byte(strings.Repeat("x", maxAnswer+1))) },
+		"its end":   func(c net.Conn, _ string) { c.Close() },
+		"silence":   func(net.Conn, string) {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			err := answering(t, answer).Hello(ctx)
+			if err == nil || len(err.Error()) > 2<<10 || strings.ContainsAny(err.Error(), "\x1b\x00") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if err := newMonitor(nil).Pause(t.Context()); err == nil {
+		t.Error("one that was never met was paused")
+	}
+}
+
+func TestArguments(t *testing.T) {
+	has := vmm.Descriptors{vmm.Socket: 3, vmm.Vsock: 4, vmm.KVM: 5, vmm.Disk: 6}
+	got := strings.Join(arguments(vmm.Hardware{MemoryMiB: 256, CPUs: 2}, has), " ")
+	if want := "-memory 256 -cpus 2 -control 3 -guest 4 -kvm 5 -disk 6"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	has[vmm.Kernel], has[vmm.Initramfs] = 7, 8
+	if got := arguments(vmm.Hardware{}, has); !slices.Contains(got, words) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestReadVersion(t *testing.T) {
+	for said, want := range map[string]string{"aether-vmm 1\n": "1", "Firecracker v1.14.2\n": "", "aether-vmm \x1b[2J": "", "aether-vmm 1\n2": "", "": ""} {
+		got, err := readVersion(said)
+		if got != want || (err == nil) != (want != "") || err != nil && sandbox.ClassOf(err) != sandbox.Unavailable {
+			t.Errorf("%q: %q, %v", said, got, err)
+		}
+	}
+}
