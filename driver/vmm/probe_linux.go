@@ -64,7 +64,7 @@ func (d *Driver) gaps(found program) (list []sandbox.Gap) {
 	if missing != nil {
 		list = append(list, *missing)
 	}
-	if jail == nil && os.Geteuid() == 0 && !emulated && lowlyUser(false) == nil {
+	if jail == nil && !d.system.Handed && os.Geteuid() == 0 && !emulated && lowlyUser(false) == nil {
 		list = append(list, sandbox.Gap{Missing: "/dev/kvm is open to root only", Cost: found.path + " runs as root",
 			Remedy: "give the device a group of its own, as the package udev does"})
 	}
