@@ -55,7 +55,8 @@ var rooms = []room{
 	{"internal/network", []string{"internal/bounded", "internal/host", "network/policy", "sandbox"}, "gateways know packets and policies, and no sandbox by its name"},
 	{"internal/vm", []string{"internal/host"}, "a machine knows its guest and the kernel, and neither drivers nor sandboxes: its process is given descriptors, and nothing else"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
-	{"rest", []string{"engine", "guest", "profile", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
+	{"tool", []string{"engine", "interpreter", "guest", "profile", "sandbox"}, "what agents can do is the same over an engine and over a daemon, and in every format: it knows neither doors nor drivers"},
+	{"rest", []string{"tool", "engine", "guest", "profile", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
 	{"cli", []string{"lab", "rest", "engine", "engine/access", "interpreter", "guest", "image", "network", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
 	{"cmd", []string{"cli", "driver", "guest", "internal/network", "internal/vm", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
@@ -66,10 +67,10 @@ var rooms = []room{
 }
 
 // public are the folders that programs of others may import.
-var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "network", "network/policy", "profile", "driver", "rest"}
+var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "network", "network/policy", "profile", "driver", "rest", "tool"}
 
 // tryWithin are the folders whose tests make real sandboxes to try themselves in.
-var tryWithin = []string{"cli", "engine", "interpreter", "rest"}
+var tryWithin = []string{"cli", "engine", "interpreter", "rest", "tool"}
 
 // forTests may be imported by every test, and by the packages that are made for
 // tests of others: drivertest and those that are named for what they test.
