@@ -72,7 +72,7 @@ func (d *daemon) openDoor(ctx context.Context) error {
 		return err
 	}
 	d.server, err = rest.New(rest.Options{Engine: d.engine, Keys: keys, KeyStore: keys, Systems: systemsOf(d.engine.Drivers()), Count: d.engine.Count,
-		Audit: d.record, Images: imageProgress, Logger: d.log})
+		Audit: d.record, Images: imageProgress, Agents: newAgents(d), Logger: d.log})
 	if err != nil {
 		return err
 	}

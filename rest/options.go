@@ -28,6 +28,8 @@ type Options struct {
 	Images func(ctx context.Context, tell func(ImageProgress)) context.Context
 	// Audit is told of every request, by many at once. Nil tells nobody.
 	Audit func(Call)
+	// Agents answers at /mcp. Nil answers Unsupported.
+	Agents Agents
 	// Doors are other handlers on the same listeners, by the patterns of
 	// http.ServeMux. Each finds out who calls by Server.Caller.
 	Doors map[string]http.Handler

@@ -28,10 +28,13 @@ type route struct {
 	takes, gives any // the bodies, as the description has them
 	do           func(*Server, *answer, *request) (any, error)
 	stream       func(*Server, *answer, *request) error
+	// told says that the audit trail is told of what is done there by whoever does it, and
+	// by the door of what it refuses alone.
+	told bool
 }
 
 // routes are all that can be asked for.
-var routes = slices.Concat(sandboxRoutes, networkRoutes, volumeRoutes, secretRoutes, operatorRoutes, systemRoutes)
+var routes = slices.Concat(sandboxRoutes, networkRoutes, volumeRoutes, secretRoutes, operatorRoutes, systemRoutes, agentRoutes)
 
 var sandboxRoutes = []route{
 	{method: "GET", path: "/health", name: "health", access: anyone, status: 204, do: (*Server).health},

@@ -167,7 +167,7 @@ func (s *Server) finish(a *answer, r *request, started time.Time) {
 	}
 	s.metrics.count(r.route, a.status, took)
 	many := (*flood)(nil)
-	if s.opts.Audit == nil || r.route.access == anyone || errors.As(r.failed, &many) {
+	if s.opts.Audit == nil || r.route.access == anyone || r.route.told && r.failed == nil || errors.As(r.failed, &many) {
 		return
 	}
 	s.opts.Audit(Call{Time: started, Who: r.who, From: r.RemoteAddr, Operation: r.route.name, Sandbox: r.sandbox, Status: a.status, Err: r.failed, Took: took})

@@ -249,6 +249,9 @@ func (s *Session) touch(ctx context.Context, found engine.Sandbox, took time.Dur
 	if err != nil || idle <= 0 || found.State != engine.Running || found.Expires.IsZero() {
 		return nil
 	}
+	if took <= idle/10 {
+		took = 0 // which is within what is left after each call
+	}
 	if time.Until(found.Expires) > took+idle*9/10 {
 		return nil
 	}
