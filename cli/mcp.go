@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -198,41 +197,5 @@ func toolSystems(drivers *engine.Drivers) func(context.Context) ([]tool.System, 
 			list = append(list, tool.System(a))
 		}
 		return list, nil
-	}
-}
-
-// agents is what the daemon answers at /mcp.
-type agents struct {
-	daemon  *daemon
-	state   *tool.State
-	handler func() (*mcp.Handler, error)
-}
-
-func newAgents(d *daemon) *agents {
-	return &agents{d, tool.NewState(), sync.OnceValues(func() (*mcp.Handler, error) {
-		return mcp.NewHandler(mcp.Options{Version: readBuild().Version, Logger: warnings(d.log)})
-	})}
-}
-
-// ServeMCP implements rest.Agents. A session is as long as a message: what lasts is the
-// engine's, and the state that all of them share.
-func (a *agents) ServeMCP(w http.ResponseWriter, r *http.Request, who engine.Caller, e rest.Engine) {
-	handler, err := a.handler()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	audit := func(c tool.Call) {
-		a.daemon.engine.Record(who, r.RemoteAddr, "mcp."+c.Tool, c.Sandbox, c.Began, c.Err)
-	}
-	session, err := tool.New(tool.Options{Backend: tool.OfEngine(e, who, toolSystems(a.daemon.engine.Drivers())), State: a.state, Profile: mcp.ProfileOf(r), Idle: idleTime,
-		Reveal: who.Operator, Audit: audit, Logger: a.daemon.log})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	handler.Serve(w, r, session)
-	if err := session.Close(r.Context()); err != nil {
-		a.daemon.log.Error("a session of an agent could not be closed", "err", err)
 	}
 }

@@ -36,7 +36,8 @@ func Serve(ctx context.Context, s *tool.Session, in io.ReadCloser, out io.WriteC
 // newServer offers tools, and what of sandboxes can be read, by the session of each call.
 func newServer(tools []*tool.Tool, session func(context.Context) *tool.Session, opts Options) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "aether", Title: "Aether sandboxes", Version: opts.Version},
-		&sdk.ServerOptions{Instructions: instructions, Logger: opts.Logger, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}})
+		&sdk.ServerOptions{Instructions: instructions, Logger: opts.Logger, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{},
+			Prompts: &sdk.PromptCapabilities{}}}) // of which there are none, and the library says so
 	for _, t := range tools {
 		server.AddTool(toolOf(t), func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			ctx, cancel := calling(ctx)

