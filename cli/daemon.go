@@ -12,6 +12,7 @@ import (
 	"aether/engine/access"
 	"aether/internal/host/coredump"
 	"aether/rest"
+	"aether/rest/e2b"
 )
 
 // daemon is the life of serve.
@@ -20,6 +21,7 @@ type daemon struct {
 	log       *slog.Logger
 	engine    *engine.Engine
 	server    *rest.Server
+	dialect   *e2b.Dialect
 	listeners []*rest.Listener
 }
 
@@ -71,8 +73,15 @@ func (d *daemon) openDoor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	secret, err := e2b.OpenKey(d.flags.stateDir())
+	if err != nil {
+		return err
+	}
+	if d.dialect, err = e2b.New(e2b.Options{Engine: d.engine, Key: secret, Domain: d.flags.domain}); err != nil {
+		return err
+	}
 	d.server, err = rest.New(rest.Options{Engine: d.engine, Keys: keys, KeyStore: keys, Systems: systemsOf(d.engine.Drivers()), Count: d.engine.Count,
-		Audit: d.record, Images: imageProgress, Agents: newAgents(d), Logger: d.log})
+		Audit: d.record, Images: imageProgress, Agents: newAgents(d), Dialects: []rest.Dialect{d.dialect}, Logger: d.log})
 	if err != nil {
 		return err
 	}
@@ -132,6 +141,7 @@ func (d *daemon) close(ctx context.Context) error {
 	if err := d.server.Close(draining); err != nil {
 		d.log.Warn("not every request came to its end", "err", err)
 	}
+	d.dialect.Close()
 	stopping, cancel := context.WithTimeout(ctx, d.flags.stop)
 	defer cancel()
 	return d.engine.Close(stopping)

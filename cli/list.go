@@ -161,7 +161,7 @@ func endText(s engine.Sandbox, now time.Time) string {
 		return visible(string(s.Exit.Cause)) + " " + ago(s.EndedAt, now)
 	case s.Expires.IsZero():
 		return "-"
-	case s.Then == engine.ThenPause:
+	case s.Then == engine.ThenPause || s.Then == engine.ThenPauseFiles:
 		return "pause in " + span(s.Expires.Sub(now))
 	}
 	return "in " + span(s.Expires.Sub(now))

@@ -24,6 +24,7 @@ import (
 type serveFlags struct {
 	listen, drivers, tlsNames              []string
 	state, socket, config, tlsCert, tlsKey string
+	domain                                 string
 	tlsLocal, insecure                     bool
 	drain, stop, idleExit                  time.Duration
 }

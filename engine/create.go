@@ -93,8 +93,8 @@ func (t terms) validate(who Caller) error {
 		return sandbox.Invalidf("tenant", "%.80q must be lower-case letters, digits and dashes, at most %d", who.Tenant, maxName)
 	case t.timeout < 0:
 		return sandbox.Invalidf("timeout", "%v is negative", t.timeout)
-	case t.then != "" && t.then != ThenKill && t.then != ThenPause:
-		return sandbox.Invalidf("then", "%.40q is not one of kill, pause", string(t.then))
+	case !slices.Contains([]Then{"", ThenKill, ThenPause, ThenPauseFiles}, t.then):
+		return sandbox.Invalidf("then", "%.40q is not one of kill, pause, pause_files", string(t.then))
 	case len(t.key) > maxKeySize:
 		return sandbox.Invalidf("key", "it is over %d bytes", maxKeySize)
 	}

@@ -157,11 +157,22 @@ func (f *fleet) expire(b *box) {
 	}
 }
 
+// keeping is how a sandbox is paused whose time is over, if it is.
+func (t Then) keeping() (how keeping, pauses bool) {
+	switch t {
+	case ThenPause:
+		return keeping{filesDo: true}, true
+	case ThenPauseFiles:
+		return keeping{fidelity: sandbox.Filesystem}, true
+	}
+	return keeping{}, false
+}
+
 // overdue pauses a box, or ends it. One that cannot be paused is ended, with the reason.
 func (f *fleet) overdue(ctx context.Context, b *box, then Then) error {
 	exit := sandbox.Exit{Cause: sandbox.Expired}
-	if then == ThenPause {
-		err := f.keep(ctx, b, keeping{filesDo: true})
+	if how, pauses := then.keeping(); pauses {
+		err := f.keep(ctx, b, how)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}

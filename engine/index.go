@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,18 +116,16 @@ func (x *index) each() []*box {
 // page lists from a place on. What it costs does not grow with what there is, unless
 // most of that is not wanted.
 func (x *index) page(who Caller, q Query) (Page, error) {
-	before, err := q.before()
+	after, err := q.after()
 	if err != nil {
 		return Page{}, err
 	}
 	limit := min(cmp.Or(q.Limit, maxPage), maxPage)
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	list := x.listOf(who, q)
-	at, _ := slices.BinarySearchFunc(list, before, byNumber)
-	page := Page{Sandboxes: []Sandbox{}}
-	for last := uint64(0); at > 0; at-- {
-		s := list[at-1].view()
+	page, last := Page{Sandboxes: []Sandbox{}}, uint64(0)
+	for b := range q.from(x.listOf(who, q), after) {
+		s := b.view()
 		if !q.wants(s) {
 			continue
 		}
@@ -134,9 +133,38 @@ func (x *index) page(who Caller, q Query) (Page, error) {
 			page.Next = strconv.FormatUint(last, 10)
 			break
 		}
-		page.Sandboxes, last = append(page.Sandboxes, s), list[at-1].number
+		page.Sandboxes, last = append(page.Sandboxes, s), b.number
 	}
 	return page, nil
+}
+
+// from lists the boxes that come after a number, in the order that is asked for.
+func (q Query) from(list []*box, after uint64) iter.Seq[*box] {
+	return func(yield func(*box) bool) {
+		at, found := slices.BinarySearchFunc(list, after, byNumber)
+		if !q.Oldest {
+			for at--; at >= 0 && yield(list[at]); at-- {
+			}
+			return
+		}
+		if found {
+			at++
+		}
+		for ; at < len(list) && yield(list[at]); at++ {
+		}
+	}
+}
+
+// count says how many a query would list in all its pages.
+func (x *index) count(who Caller, q Query) (n int) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, b := range x.listOf(who, q) {
+		if q.wants(b.view()) {
+			n++
+		}
+	}
+	return n
 }
 
 // listOf is whose sandboxes are looked through.
@@ -152,10 +180,13 @@ func (x *index) listOf(who Caller, q Query) []*box {
 	return x.all
 }
 
-// before is the number before which a page begins.
-func (q Query) before() (uint64, error) {
+// after is the number after which a page begins, in its order.
+func (q Query) after() (uint64, error) {
 	if q.Limit < 0 {
 		return 0, sandbox.Invalidf("limit", "%d is negative", q.Limit)
+	}
+	if q.After == "" && q.Oldest {
+		return 0, nil
 	}
 	if q.After == "" {
 		return ^uint64(0), nil
@@ -169,7 +200,7 @@ func (q Query) before() (uint64, error) {
 
 // wants says whether all that is set holds.
 func (q Query) wants(s Sandbox) bool {
-	return holds(q.Metadata, s.Metadata) && (len(q.States) == 0 || slices.Contains(q.States, s.State)) &&
+	return holds(q.Metadata, s.Metadata) && holds(q.SpecMetadata, s.Spec.Metadata) && !s.Created.Before(q.Since) && (len(q.States) == 0 || slices.Contains(q.States, s.State)) &&
 		(q.Driver == "" || q.Driver == s.Driver) && (q.Template == "" || q.Template == s.Template || strings.HasPrefix(s.Template, q.Template+"@"))
 }
 

@@ -21,6 +21,7 @@ func crowded(n int) *index {
 		r := record{Number: x.number()}
 		r.ID, r.Tenant, r.State, r.Driver = fmt.Sprintf("box%05d", i), tenant, Running, "cell"
 		r.Metadata = map[string]string{"half": fmt.Sprint(i % 2)}
+		r.Spec.Metadata, r.Created = map[string]string{"third": fmt.Sprint(i % 3)}, time.Unix(int64(i), 0)
 		x.add(f.newBox(r))
 	}
 	return x
@@ -72,11 +73,21 @@ func TestPagesAreTheWhole(t *testing.T) {
 		"by states":           {aTenant, Query{States: []State{Paused, Running}}, 450},
 		"by driver":           {aTenant, Query{Driver: "runc"}, 0},
 		"by template":         {aTenant, Query{Template: "t"}, 0},
+		"by the Spec's words": {anOperator, Query{SpecMetadata: map[string]string{"third": "1"}, Limit: 7}, 167},
+		"since then":          {anOperator, Query{Since: time.Unix(400, 0), Limit: 9}, 100},
+		"oldest first":        {anOperator, Query{Oldest: true, Limit: 7}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ids := walk(t, crowded(500), c.who, c.q, func() {})
+			x := crowded(500)
+			ids := walk(t, x, c.who, c.q, func() {})
+			if n := x.count(c.who, c.q); n != c.want {
+				t.Errorf("%d are counted", n)
+			}
+			if c.q.Oldest {
+				slices.Reverse(ids)
+			}
 			if len(ids) != c.want || !slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) || len(slices.Compact(ids)) != c.want {
-				t.Errorf("%d of %d, or not newest first", len(ids), c.want)
+				t.Errorf("%d of %d, or not in order", len(ids), c.want)
 			}
 		})
 	}

@@ -200,12 +200,14 @@ func TestTimeIsOver(t *testing.T) {
 		{sandbox.Checkpoint, "", engine.Ended, "created started ended"},
 		{sandbox.Checkpoint, engine.ThenPause, engine.Paused, "created started paused"},
 		{sandbox.Filesystem, engine.ThenPause, engine.Paused, "created started paused"},
+		{sandbox.Filesystem, engine.ThenPauseFiles, engine.Paused, "created started paused"},
 	} {
 		t.Run(string(c.keep)+" "+string(c.then), func(t *testing.T) {
 			e := newHouse(t, sandbox.Checkpoint).open()
 			id := create(t, e, alice, engine.CreateRequest{AutoResume: true}).ID
 			sh(t, e, alice, id, "echo kept > /tmp/file")
-			if c.keep == sandbox.Filesystem {
+			less := c.keep == sandbox.Filesystem && c.then == engine.ThenPause
+			if less {
 				startUnkeepable(t, e, id)
 			}
 			if _, err := e.SetTimeout(t.Context(), alice, id, time.Millisecond, c.then); err != nil {
@@ -221,7 +223,7 @@ func TestTimeIsOver(t *testing.T) {
 				}
 				return
 			}
-			if s.Fidelity != c.keep || (s.Reason == "") != (c.keep == sandbox.Checkpoint) {
+			if s.Fidelity != c.keep || (s.Reason != "") != less {
 				t.Errorf("%+v", s)
 			}
 			if _, err := e.SetTimeout(t.Context(), alice, id, time.Hour, c.then); err != nil {

@@ -58,7 +58,7 @@ func (f *fleet) goOn(ctx context.Context, b *box) error {
 	switch over := !r.Expires.IsZero() && time.Now().After(r.Expires); {
 	case !over:
 		return f.resume(ctx, Caller{Operator: true}, b, "") // it ran before, whatever its tenant may have by now
-	case r.Then == ThenPause:
+	case r.Then == ThenPause || r.Then == ThenPauseFiles:
 		return b.change(func(r *record) { r.Interrupted, r.Expires = false, time.Time{} })
 	}
 	return f.destroy(ctx, b, sandbox.Exit{Cause: sandbox.Expired, Detail: "while no engine ran"})

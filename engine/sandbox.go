@@ -26,6 +26,8 @@ type Then string
 const (
 	ThenKill  Then = "kill"
 	ThenPause Then = "pause"
+	// ThenPauseFiles is a pause that keeps its files and not its memory.
+	ThenPauseFiles Then = "pause_files"
 )
 
 // CreateRequest is what a sandbox is to be.
@@ -114,13 +116,19 @@ type Query struct {
 	Driver   string
 	Template string
 	Metadata map[string]string
+	// SpecMetadata is that of the Spec, which whoever makes sandboxes for others marks
+	// them by.
+	SpecMetadata map[string]string
+	// Since leaves out what was made before, and Oldest turns the order around.
+	Since  time.Time
+	Oldest bool
 	// After is the Next of the page before, and Limit the length of a page, 100 at
 	// most and by default.
 	After string
 	Limit int
 }
 
-// Page is a part of a list, newest first.
+// Page is a part of a list, newest first unless it was asked for otherwise.
 type Page struct {
 	Sandboxes []Sandbox `json:"sandboxes"`
 	// Next is empty on the last page.

@@ -139,7 +139,7 @@ func (x *shelf) use(who Caller, id string) (_ *stored, release func(), err error
 // page lists from a place on. What it costs does not grow with what there is, unless
 // most of that is not wanted.
 func (x *shelf) page(who Caller, q SnapshotQuery) (SnapshotPage, error) {
-	before, err := Query{After: q.After, Limit: q.Limit}.before()
+	before, err := Query{After: q.After, Limit: q.Limit}.after()
 	if err != nil {
 		return SnapshotPage{}, err
 	}

@@ -62,6 +62,14 @@ func (e *Engine) List(_ context.Context, who Caller, q Query) (Page, error) {
 	return e.fleet.index.page(who, q)
 }
 
+// CountMatching says how many sandboxes List would give in all of its pages.
+func (e *Engine) CountMatching(_ context.Context, who Caller, q Query) (int, error) {
+	if e.fleet == nil {
+		return 0, errNoState
+	}
+	return e.fleet.index.count(who, q), nil
+}
+
 // Count says how many sandboxes there are, by driver and state; those that ended lately
 // are in it for as long as they are remembered.
 func (e *Engine) Count() map[string]map[State]int {

@@ -106,6 +106,11 @@ func (s *Server) fail(w *answer, r *request, err error) {
 		w.Header().Set("Retry-After", strconv.FormatInt((f.AfterMS+999)/1000, 10))
 	}
 	status := statusOf(err)
+	if r.route.refuse != nil {
+		s.patient(w)
+		r.route.refuse(w, r.Request, status, f)
+		return
+	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

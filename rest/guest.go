@@ -64,11 +64,14 @@ func (g guests) close() {
 	g.h2.CloseIdleConnections()
 }
 
-// guest carries a request to the guest service of a sandbox and its answer back, both as
+func (s *Server) guest(a *answer, r *request) error {
+	return s.guestOf(a, r, target{r.who, r.PathValue("id")}, r.PathValue("path"))
+}
+
+// guestOf carries a request to the guest service of a sandbox and its answer back, both as
 // they come. A connection that is kept may have been opened for another caller, so the
 // engine is asked each time.
-func (s *Server) guest(a *answer, r *request) error {
-	to := target{r.who, r.PathValue("id")}
+func (s *Server) guestOf(a *answer, r *request, to target, path string) error {
 	if _, err := s.opts.Engine.Get(r.Context(), to.who, to.id); err != nil {
 		return err
 	}
@@ -81,10 +84,10 @@ func (s *Server) guest(a *answer, r *request) error {
 	// Whoever carries the body reads from it until it is closed, which may be after the
 	// answer has ended.
 	defer r.Body.Close()
-	if strings.HasPrefix(r.PathValue("path"), portsPath) {
+	if strings.HasPrefix(path, portsPath) {
 		defer s.endBody(a, r)()
 	}
-	res, err := s.guests.send(r, to)
+	res, err := s.guests.send(r, to, path)
 	if err != nil {
 		s.endBody(a, r)()
 		return guestError(r, err)
@@ -118,10 +121,10 @@ func (s *Server) endBody(a *answer, r *request) func() {
 	}
 }
 
-func (g guests) send(r *request, to target) (*http.Response, error) {
+func (g guests) send(r *request, to target, path string) (*http.Response, error) {
 	ctx := context.WithValue(r.Context(), whoKey{}, to)
 	out := r.Clone(ctx)
-	out.URL = &url.URL{Scheme: "http", Host: to.id, Path: "/" + r.PathValue("path"), RawQuery: r.URL.RawQuery}
+	out.URL = &url.URL{Scheme: "http", Host: to.id, Path: "/" + path, RawQuery: r.URL.RawQuery}
 	out.Host, out.RequestURI, out.Close = "guest", "", false
 	out.Body = io.NopCloser(r.Body) // of which a close would wait for the rest
 	if r.ContentLength == 0 {

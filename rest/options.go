@@ -33,6 +33,8 @@ type Options struct {
 	// Doors are other handlers on the same listeners, by the patterns of
 	// http.ServeMux. Each finds out who calls by Server.Caller.
 	Doors map[string]http.Handler
+	// Dialects are other APIs on the same listeners.
+	Dialects []Dialect
 	// Limits bound what callers can send and hold.
 	Limits Limits
 	// Logger is told of defects. Nil means slog.Default().

@@ -31,6 +31,9 @@ type route struct {
 	// told says that the audit trail is told of what is done there by whoever does it, and
 	// by the door of what it refuses alone.
 	told bool
+	// who and refuse are of a dialect, which has its own ways to tell callers and to refuse.
+	who    func(*http.Request) (engine.Caller, error)
+	refuse func(http.ResponseWriter, *http.Request, int, Failure)
 }
 
 // routes are all that can be asked for.
@@ -95,6 +98,9 @@ func (s *Server) newMux() *http.ServeMux {
 	}
 	for pattern, door := range s.opts.Doors {
 		mux.Handle(pattern, door)
+	}
+	for _, d := range s.opts.Dialects {
+		s.teach(mux, d)
 	}
 	return mux
 }

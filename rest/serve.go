@@ -97,7 +97,7 @@ func (s *Server) run(a *answer, r *request) error {
 		return r.route.stream(s, a, r)
 	}
 	body, err := r.route.do(s, a, r)
-	if err != nil {
+	if err != nil || body == answered {
 		return err
 	}
 	return s.writeJSON(a, r.route.status, body)
@@ -109,7 +109,12 @@ func (s *Server) admit(r *request) (err error) {
 	if r.route.access == anyone {
 		return nil
 	}
-	if r.who, err = s.Caller(r.Request); err != nil {
+	if r.route.who != nil {
+		r.who, err = s.callerOf(r)
+	} else {
+		r.who, err = s.Caller(r.Request)
+	}
+	if err != nil {
 		return err
 	}
 	if r.route.access == operators && !r.who.Operator {
@@ -141,10 +146,7 @@ func (s *Server) writeJSON(a *answer, status int, body any) error {
 // write sends a whole answer, which its reader has to take in time. That the reader is
 // gone is nobody's error.
 func (s *Server) write(a *answer, status int, text []byte, kind string) {
-	control := http.NewResponseController(a)
-	if err := control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)); err != nil {
-		panic(http.ErrAbortHandler) // nothing that can be written to without end
-	}
+	control := s.patient(a)
 	h := a.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -157,6 +159,15 @@ func (s *Server) write(a *answer, status int, text []byte, kind string) {
 		return
 	}
 	_ = control.Flush()
+}
+
+// patient gives the reader of what is written next so long to take it.
+func (s *Server) patient(a *answer) *http.ResponseController {
+	control := http.NewResponseController(a)
+	if err := control.SetWriteDeadline(time.Now().Add(s.opts.Limits.Stall)); err != nil {
+		panic(http.ErrAbortHandler) // nothing that can be written to without end
+	}
+	return control
 }
 
 // finish counts a request and tells the audit trail of it.

@@ -93,7 +93,15 @@ func (c complaints) Write(line []byte) (int, error) {
 }
 
 // ServeHTTP answers one request, for those who have a server of their own.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, d := range s.opts.Dialects {
+		if op := d.Direct(r); op != nil {
+			s.serve(op.route(), w, r)
+			return
+		}
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
 // Serve answers the requests that come to a listener, until Close or the listener's end.
 func (s *Server) Serve(l *Listener) error {
