@@ -57,6 +57,7 @@ func (d *Dialect) create(v *rest.Visit) error {
 		return err
 	}
 	v.About(made.ID)
+	d.books.copy(asked.Snapshot, made.ID)
 	return v.Answer(http.StatusCreated, d.made(v.Request, made))
 }
 

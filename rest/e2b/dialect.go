@@ -35,6 +35,7 @@ type Dialect struct {
 	tokens tokens
 	domain string
 	ports  *ports
+	books  *books
 }
 
 var _ rest.Dialect = (*Dialect)(nil)
@@ -44,7 +45,7 @@ func New(opts Options) (*Dialect, error) {
 	if opts.Engine == nil || len(opts.Key) != keyBytes {
 		return nil, sandbox.Invalidf("options", "a dialect needs an engine and a key of %d bytes", keyBytes)
 	}
-	return &Dialect{engine: opts.Engine, tokens: opts.Key, domain: opts.Domain, ports: newPorts(opts.Engine)}, nil
+	return &Dialect{engine: opts.Engine, tokens: opts.Key, domain: opts.Domain, ports: newPorts(opts.Engine), books: newBooks(opts.Engine)}, nil
 }
 
 // Close lets go of connections that are kept for later.

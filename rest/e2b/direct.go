@@ -215,7 +215,7 @@ func refuseDirect(w http.ResponseWriter, r *http.Request, at place, status int, 
 	body := directFailure{at.id, message(why), status, 0}
 	switch why.Class {
 	case sandbox.NotFound.String():
-		if why.Field != "path" {
+		if status == http.StatusNotFound && why.Field != "path" {
 			body.Code, body.Message = http.StatusBadGateway, "The sandbox was not found"
 		}
 	case sandbox.Conflict.String():

@@ -42,6 +42,7 @@ func (d *Dialect) fork(v *rest.Visit) error {
 	}
 	results := make([]forkResult, len(children))
 	for i, child := range children {
+		d.books.copy(s.ID, child.ID)
 		body := d.made(v.Request, child)
 		results[i].Sandbox = &body
 	}
@@ -82,6 +83,7 @@ func (d *Dialect) snapshot(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
+	d.books.copy(s.ID, made.ID)
 	return v.Answer(http.StatusCreated, shown(made))
 }
 

@@ -52,6 +52,7 @@ func (d *Dialect) kill(v *rest.Visit) error {
 	if err := d.engine.Destroy(v.Context(), v.Who, s.ID); err != nil {
 		return err
 	}
+	d.books.forget(s.ID)
 	return v.Answer(http.StatusNoContent, nil)
 }
 

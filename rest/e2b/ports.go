@@ -111,6 +111,9 @@ func (d *Dialect) portOperation(at place) *rest.Operation {
 	}
 	op.Do = func(v *rest.Visit) error {
 		v.About(at.id)
+		if isCode(s, at) {
+			return d.code(v, s)
+		}
 		return d.ports.carry(v, s, at)
 	}
 	op.Refuse = func(w http.ResponseWriter, r *http.Request, status int, why rest.Failure) { refuseDirect(w, r, at, status, why) }

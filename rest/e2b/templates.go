@@ -24,5 +24,6 @@ func (d *Dialect) deleteTemplate(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
+	d.books.forget(id)
 	return v.Answer(http.StatusNoContent, nil)
 }

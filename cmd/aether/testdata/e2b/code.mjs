@@ -1,0 +1,138 @@
+// Code contexts.
+import assert from 'node:assert/strict'
+import { Sandbox } from '@e2b/code-interpreter'
+import { NotFoundError } from 'e2b'
+import { api, keep } from './help.mjs'
+
+let one
+const notebook = () => (one ??= Sandbox.create({ timeoutMs: 600_000, envs: { BASE: 'base' } }).then(keep))
+
+export default {
+  'code: the value of an expression': async () => {
+    const box = await notebook()
+    assert.equal((await box.getInfo()).templateId, 'code-interpreter-v1')
+    const r = await box.runCode('x = 41\nx + 1')
+    assert.deepEqual([r.text, r.results[0].isMainResult, r.executionCount, r.error], ['42', true, 1, undefined])
+  },
+  'code: state stays': async () => {
+    const r = await (await notebook()).runCode('x + 2')
+    assert.deepEqual([r.text, r.executionCount], ['43', 2])
+  },
+  'code: output as it comes': async () => {
+    const seen = []
+    const r = await (await notebook()).runCode('import sys\nprint("höhe")\nprint("err", file=sys.stderr)', { onStdout: (o) => seen.push(o.line), onStderr: (o) => seen.push(o.line) })
+    assert.deepEqual([r.logs.stdout.join(''), r.logs.stderr.join(''), seen.length], ['höhe\n', 'err\n', 2])
+  },
+  'code: errors with their traceback': async () => {
+    let told
+    const r = await (await notebook()).runCode('1/0', { onError: (e) => { told = e } })
+    assert.deepEqual([r.error.name, r.error.value, r.error.traceback.includes('ZeroDivisionError'), told.name], ['ZeroDivisionError', 'division by zero', true, 'ZeroDivisionError'])
+  },
+  'code: rich results': async () => {
+    const seen = []
+    const r = await (await notebook()).runCode(`class P:
+  def _repr_html_(self): return '<b>hi</b>'
+  def _repr_markdown_(self): return '**hi**'
+  def _repr_svg_(self): return '<svg/>'
+  def _repr_latex_(self): return '$x$'
+  def _repr_png_(self): return b'png'
+display(P())
+{'a': [1, 2]}`, { onResult: (x) => seen.push(x) })
+    const [p, d] = r.results
+    assert.deepEqual([p.html, p.markdown, p.svg, p.latex, p.png, p.isMainResult], ['<b>hi</b>', '**hi**', '<svg/>', '$x$', Buffer.from('png').toString('base64'), false])
+    assert.deepEqual([d.json, d.isMainResult, seen.length], [{ a: [1, 2] }, true, 2])
+  },
+  'code: javascript': async () => {
+    const r = await (await notebook()).runCode('const y = await Promise.resolve(20); console.log("js"); y + 1', { language: 'javascript' })
+    assert.deepEqual([r.text, r.logs.stdout.join('')], ['21', 'js\n'])
+  },
+  'code: bash': async () => {
+    const r = await (await notebook()).runCode('cd /tmp; echo $PWD', { language: 'bash' })
+    assert.equal(r.logs.stdout.join(''), '/tmp\n')
+  },
+  'code: a language that is not there': async () => {
+    await assert.rejects((await notebook()).runCode('1', { language: 'r' }), /400/)
+  },
+  'code: environment of the sandbox, and of one call': async () => {
+    const box = await notebook()
+    const code = 'import os\nos.environ.get("BASE"), os.environ.get("OWN")'
+    for (const [envs, want] of [[undefined, "('base', None)"], [{ OWN: 'ü "x"', BASE: 'other' }, `('other', 'ü "x"')`], [undefined, "('base', None)"]]) {
+      assert.equal((await box.runCode(code, { envs })).text, want)
+    }
+    assert.equal((await box.runCode('process.env.OWN', { language: 'js', envs: { OWN: "it's" } })).text, `"it's"`)
+    assert.equal((await box.runCode('echo "$OWN"', { language: 'bash', envs: { OWN: "it's" } })).logs.stdout.join(''), "it's\n")
+  },
+  'code: too long is ended, and the context lives on': async () => {
+    const box = await notebook()
+    await assert.rejects(box.runCode('import time\nz = 5\ntime.sleep(60)', { timeoutMs: 500 }))
+    assert.equal((await box.runCode('z')).text, '5')
+  },
+  'context: made, apart from others, listed, removed': async () => {
+    const box = await notebook()
+    const c = await box.createCodeContext({ cwd: '/tmp', language: 'python' })
+    assert.deepEqual([c.language, c.cwd], ['python', '/tmp'])
+    assert.equal((await box.runCode('import os; os.getcwd()', { context: c })).text, "'/tmp'")
+    assert.equal((await box.runCode('x', { context: c })).error.name, 'NameError')
+    assert.ok((await box.listCodeContexts()).some((o) => o.id === c.id))
+    await box.removeCodeContext(c)
+    assert.ok(!(await box.listCodeContexts()).some((o) => o.id === c.id))
+    await assert.rejects(box.runCode('1', { context: c }), NotFoundError)
+  },
+  'context: restarted': async () => {
+    const box = await notebook()
+    const c = await box.createCodeContext()
+    await box.runCode('q = 1', { context: c })
+    await box.restartCodeContext(c.id)
+    assert.equal((await box.runCode('q', { context: c })).error.name, 'NameError')
+    await box.removeCodeContext(c.id)
+  },
+  'context: what is not there': async () => {
+    await assert.rejects((await notebook()).removeCodeContext('nothing'), NotFoundError)
+  },
+  'context: survives a pause': async () => {
+    const box = keep(await Sandbox.create())
+    await box.runCode('kept = [1, 2]')
+    await box.pause()
+    await box.connect()
+    assert.equal((await box.runCode('kept + [3]')).text, '[1, 2, 3]')
+    await box.kill()
+  },
+  'context: goes on in forks, each with its own chance': async () => {
+    const box = keep(await Sandbox.create())
+    const c = await box.createCodeContext()
+    await box.runCode('import random\nn = 6', { context: c })
+    const children = (await box.fork({ count: 2 })).map(keep)
+    const chances = []
+    for (const child of children) {
+      assert.equal((await child.runCode('n * 7', { context: c })).text, '42')
+      chances.push((await child.runCode('random.random()', { context: c })).text)
+      await child.runCode('n = 0', { context: c })
+    }
+    assert.notEqual(chances[0], chances[1])
+    assert.equal((await box.runCode('n', { context: c })).text, '6')
+    await Promise.all([box, ...children].map((b) => b.kill()))
+  },
+  'context: goes on from a snapshot': async () => {
+    const box = keep(await Sandbox.create())
+    await box.runCode('n = 6')
+    const snapshot = await box.createSnapshot()
+    await box.runCode('n = 0')
+    const again = keep(await Sandbox.create(snapshot.snapshotId))
+    assert.equal((await again.runCode('n * 7')).text, '42')
+    await Promise.all([box.kill(), again.kill(), Sandbox.deleteSnapshot(snapshot.snapshotId)])
+  },
+  'code: an interpreter that ends itself is told, and starts anew': async () => {
+    const box = keep(await Sandbox.create())
+    const r = await box.runCode('import os; os._exit(3)')
+    assert.equal(r.error.name, 'InterpreterEnded')
+    assert.equal((await box.runCode('1 + 1')).text, '2')
+    await box.kill()
+  },
+  'code: only where it was asked for': async () => {
+    const { Sandbox: Plain } = await import('e2b')
+    const box = keep(await Plain.create())
+    const r = await fetch(`${api}/contexts`, { headers: { 'E2b-Sandbox-Id': box.sandboxId, 'E2b-Sandbox-Port': '49999' } })
+    assert.equal(r.status, 502)
+    await box.kill()
+  },
+}
