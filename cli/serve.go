@@ -43,6 +43,7 @@ the same state directory resumes them. SIGHUP reads the configuration again.`,
 		Example: `  aether serve
   aether serve --listen 127.0.0.1:7070 --config tenants.json
   aether serve --listen 0.0.0.0:7070 --tls-local --tls-name sandboxes.internal
+  aether serve --listen 0.0.0.0:443 --tls-local --domain sandboxes.internal
   aether serve --driver cell --driver qemu`,
 		Args: noArguments,
 	}
@@ -65,6 +66,7 @@ func (f *serveFlags) register(cmd *cobra.Command, drivers *drivers) {
 	flags.StringVar(&f.tlsKey, "tls-key", "", "the file of its key")
 	flags.BoolVar(&f.tlsLocal, "tls-local", false, "make certificates by an authority of the state directory's own")
 	flags.StringArrayVar(&f.tlsNames, "tls-name", nil, "a name or address that clients of --tls-local know this host by; repeatable")
+	flags.StringVar(&f.domain, "domain", "", "the domain of E2B's clients: api.DOMAIN is this daemon, PORT-ID.DOMAIN a port of a sandbox")
 	flags.BoolVar(&f.insecure, "insecure", false, "ask nobody for a key: everybody on this host is an operator")
 	flags.DurationVar(&f.drain, "drain", 10*time.Second, "let requests that run come to their end for this long when stopped")
 	flags.DurationVar(&f.stop, "stop-timeout", 2*time.Minute, "pause and end sandboxes for this long when stopped")
@@ -99,6 +101,11 @@ func (f *serveFlags) socketPath() string {
 func (f *serveFlags) validate() error {
 	if f.idleExit < 0 {
 		return sandbox.Invalidf("--idle-exit", "%v is negative", f.idleExit)
+	}
+	if f.domain != "" {
+		if _, err := sandbox.ParseHostName(f.domain); err != nil {
+			return sandbox.Invalidf("--domain", "%s", err.Error())
+		}
 	}
 	switch secure := f.tlsLocal || f.tlsCert != ""; {
 	case (f.tlsCert == "") != (f.tlsKey == ""):
@@ -162,6 +169,9 @@ func (f *serveFlags) names() []string {
 	names := append([]string{"localhost", "127.0.0.1", "::1"}, f.tlsNames...)
 	if name, err := os.Hostname(); err == nil {
 		names = append(names, name)
+	}
+	if f.domain != "" {
+		names = append(names, f.domain, "*."+f.domain)
 	}
 	for _, address := range f.listen {
 		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {

@@ -19,7 +19,7 @@ var e2bClient embed.FS
 
 // e2bBehaviours is how many the client tries: one that is missing is not taken for one that
 // passes.
-const e2bBehaviours = 119
+const e2bBehaviours = 120
 
 // TestE2BClients has the official clients of E2B use a daemon: each behaviour is a test.
 func TestE2BClients(t *testing.T) {
@@ -31,16 +31,19 @@ func TestE2BClients(t *testing.T) {
 	home := installE2B(t)
 	state := t.TempDir()
 	s := serve(t, state)
-	outside, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
+	outside, err := net.Listen("tcp", net.JoinHostPort(networktest.HostAddress(t), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { outside.Close() })
 	host, port, _ := net.SplitHostPort(outside.Addr().String())
-	url := "http://" + s.address
-	results := runE2B(t, home, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"), "OUTSIDE="+host+"/"+port)
-	if len(results) != e2bBehaviours {
-		t.Errorf("%d behaviours were tried, and there are %d", len(results), e2bBehaviours)
+	url, files, want := "http://"+s.address, "life network inside ports code", e2bBehaviours
+	if os.Geteuid() == 0 {
+		files, want = files+" volumes", want+1
+	}
+	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"), "OUTSIDE="+host+"/"+port)
+	if len(results) != want {
+		t.Errorf("%d behaviours were tried, and there are %d", len(results), want)
 	}
 	for _, r := range results {
 		t.Run(r.Name, func(t *testing.T) {
@@ -48,6 +51,29 @@ func TestE2BClients(t *testing.T) {
 				t.Error(r.Error)
 			}
 		})
+	}
+}
+
+// TestE2BDomain has the clients find a daemon and its sandboxes by a domain, over TLS.
+func TestE2BDomain(t *testing.T) {
+	gateway, err := gateways()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AETHER_NET", gateway)
+	home := installE2B(t)
+	state := t.TempDir()
+	s := serve(t, state, "--domain", "aether.test", "--tls-local")
+	_, port, _ := net.SplitHostPort(s.address)
+	results := runE2B(t, home, "FILES=domain", "E2B_DOMAIN=aether.test:"+port, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"),
+		"NODE_EXTRA_CA_CERTS="+filepath.Join(state, "authority.crt"))
+	if len(results) != 2 {
+		t.Errorf("%d behaviours were tried, and there are 2", len(results))
+	}
+	for _, r := range results {
+		if r.Error != "" {
+			t.Errorf("%s: %s", r.Name, r.Error)
+		}
 	}
 }
 
@@ -93,7 +119,13 @@ func installE2B(t *testing.T) string {
 			t.Skipf("this host has no %s: %v", tool, err)
 		}
 	}
-	home := t.TempDir()
+	home := filepath.Join(stateDir, "e2b-client") // once for all tests
+	if _, err := os.Stat(filepath.Join(home, "node_modules", ".package-lock.json")); err == nil {
+		return home
+	}
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	files, err := e2bClient.ReadDir("testdata/e2b")
 	if err != nil {
 		t.Fatal(err)

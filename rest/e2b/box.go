@@ -96,17 +96,17 @@ func isPrivate(s engine.Sandbox) bool { return s.Spec.Metadata[markPrivate] != "
 // domainFor is what a client makes the hosts of ports of. Names below localhost lead to
 // the loopback.
 func (d *Dialect) domainFor(r *http.Request) *string {
+	host, port, err := net.SplitHostPort(r.Host)
 	domain := d.domain
-	if domain == "" && r != nil {
-		host, port, err := net.SplitHostPort(r.Host)
+	if domain == "" {
 		ip, wrong := netip.ParseAddr(host)
 		if err != nil || host != "localhost" && (wrong != nil || !ip.IsLoopback()) {
 			return nil
 		}
-		domain = net.JoinHostPort("localhost", port)
+		domain = "localhost"
 	}
-	if domain == "" {
-		return nil
+	if err == nil {
+		domain = net.JoinHostPort(domain, port)
 	}
 	return &domain
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"aether/engine"
@@ -25,7 +26,8 @@ type Options struct {
 	Engine Engine
 	// Key is what tokens of sandboxes are derived from: see OpenKey.
 	Key []byte
-	// Domain is that of the hosts PORT-ID.DOMAIN; empty is whatever a request names.
+	// Domain is that of the hosts PORT-ID.DOMAIN, without a port; empty is whatever a
+	// request names.
 	Domain string
 }
 
@@ -56,7 +58,7 @@ func (d *Dialect) Close() {
 
 // Operations implements rest.Dialect.
 func (d *Dialect) Operations() []rest.Operation {
-	list := append(d.sandboxOperations(), d.otherOperations()...)
+	list := slices.Concat(d.sandboxOperations(), d.otherOperations(), absentOperations())
 	for i := range list {
 		if list[i].Refuse == nil {
 			list[i].Refuse = refuse

@@ -5,6 +5,7 @@ import (
 	"html"
 	"net"
 	"net/http"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func (d *Dialect) placeOf(r *http.Request) (place, bool) {
 	}
 	label, domain, found := strings.Cut(strings.ToLower(host), ".")
 	parts := hostLabel.FindStringSubmatch(label)
-	if !found || parts == nil || d.domain != "" && domain != d.domainName() {
+	if !found || parts == nil || d.domain != "" && !strings.EqualFold(domain, d.domain) {
 		return place{}, false
 	}
 	port, err := strconv.Atoi(parts[1])
@@ -72,14 +73,6 @@ func (d *Dialect) placeOf(r *http.Request) (place, bool) {
 		port = 0
 	}
 	return place{parts[2], port}, true
-}
-
-// domainName is the domain without a port.
-func (d *Dialect) domainName() string {
-	if name, _, err := net.SplitHostPort(d.domain); err == nil {
-		return name
-	}
-	return d.domain
 }
 
 // operator is the dialect itself, which finds sandboxes before it is known who asks.
@@ -93,8 +86,12 @@ func holder(s engine.Sandbox) engine.Caller {
 // guestPaths are what clients ask a guest service for. The rest of it is the daemon's own.
 var guestPaths = map[string]bool{"/health": true, "/metrics": true, "/envs": true, "/files": true}
 
-func isGuestPath(path string) bool {
-	return guestPaths[path] || strings.HasPrefix(path, "/process.Process/") || strings.HasPrefix(path, "/filesystem.Filesystem/")
+// isGuestPath takes a path as it is written: what is read in another way is none.
+func isGuestPath(name string) bool {
+	if path.Clean(name) != name {
+		return false
+	}
+	return guestPaths[name] || strings.HasPrefix(name, "/process.Process/") || strings.HasPrefix(name, "/filesystem.Filesystem/")
 }
 
 // guestOperation is a request to the guest service of a sandbox, which a signature may name.
@@ -113,7 +110,9 @@ func (d *Dialect) guestOperation(r *http.Request, at place) *rest.Operation {
 		v.Request.Header.Del(accessHeader)
 		return v.Guest(at.id, strings.TrimPrefix(v.URL.Path, "/"))
 	}
-	op.Refuse = func(w http.ResponseWriter, r *http.Request, status int, why rest.Failure) { refuseDirect(w, r, at, status, why) }
+	op.Refuse = func(w http.ResponseWriter, r *http.Request, status int, why rest.Failure) {
+		refuseDirect(w, r, at, status, why)
+	}
 	return op
 }
 

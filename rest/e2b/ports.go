@@ -116,7 +116,9 @@ func (d *Dialect) portOperation(at place) *rest.Operation {
 		}
 		return d.ports.carry(v, s, at)
 	}
-	op.Refuse = func(w http.ResponseWriter, r *http.Request, status int, why rest.Failure) { refuseDirect(w, r, at, status, why) }
+	op.Refuse = func(w http.ResponseWriter, r *http.Request, status int, why rest.Failure) {
+		refuseDirect(w, r, at, status, why)
+	}
 	return op
 }
 

@@ -61,6 +61,13 @@ export default {
       assert.deepEqual([r.status, r.body.code, r.body.message.startsWith(`${field}:`)], [501, 501, true])
     }
   },
+  'not here: told with the reason': async () => {
+    for (const [method, path] of [['POST', '/v3/templates'], ['GET', '/templates'], ['GET', '/templates/aliases/x'], ['POST', '/v2/templates/a/builds/b'],
+      ['GET', '/secrets'], ['POST', '/volumes'], ['GET', '/volumecontent/x/file'], ['GET', '/teams'], ['GET', '/api-keys']]) {
+      const r = await call(method, path, method === 'POST' ? {} : undefined)
+      assert.deepEqual([r.status, r.body.code, r.body.message.length > 20], [501, 501, true], path)
+    }
+  },
   'key: a wrong one is refused': async () => {
     await assert.rejects(Sandbox.create({ apiKey: 'e2b_' + '0'.repeat(40) }), AuthenticationError)
   },

@@ -2,7 +2,7 @@
 import { endAll } from './help.mjs'
 
 const only = process.env.ONLY && new RegExp(process.env.ONLY)
-const files = (process.env.FILES ?? 'life network inside ports code').split(' ')
+const files = process.env.FILES.split(' ')
 for (const file of files) {
   for (const [name, run] of Object.entries((await import(`./${file}.mjs`)).default)) {
     if (only && !only.test(name)) continue
