@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aether/network/networktest"
 )
 
 //go:embed testdata/e2b
