@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -127,7 +126,7 @@ func (f *mcpFlags) connect(ctx context.Context, drivers *drivers, opts *tool.Opt
 		return openOwnEngine(ctx, drivers, opts)
 	}
 	opts.Backend, opts.Idle = client.Backend(), idleTime
-	return holdDaemon(ctx, client), nil
+	return holdDaemon(ctx, client, opts.Logger), nil
 }
 
 // daemonFor is a client of the daemon that is named, or that runs, or nil.
@@ -148,11 +147,14 @@ func (f *mcpFlags) daemonFor(ctx context.Context) (*rest.Client, error) {
 
 // holdDaemon follows the daemon's events, so that it does not end for having nothing to do
 // while the agent thinks.
-func holdDaemon(ctx context.Context, client *rest.Client) (done func() error) {
+func holdDaemon(ctx context.Context, client *rest.Client, log *slog.Logger) (done func() error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		for range client.Events(ctx, math.MaxInt64) {
+		for _, err := range client.Events(ctx, 0) {
+			if err != nil && ctx.Err() == nil {
+				log.Warn("the daemon is not held any more", "err", err)
+			}
 		}
 	})
 	return func() error {

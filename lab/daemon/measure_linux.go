@@ -120,7 +120,12 @@ func contenders(ways []way, of func(way) lab.Contender) []lab.Contender {
 // execs measures commands in sandboxes that live.
 func (b *bench) execs(ctx context.Context) (_ []lab.Row, err error) {
 	var list []lab.Contender
-	for _, w := range append(b.ways, streamed(b.server.unix)) {
+	agent, end, err := overMCP(ctx, b.opts.Program, b.server)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for _, w := range append(b.ways, streamed(b.server.unix), agent) {
 		c, undo, made := w.execs(ctx)
 		if made != nil {
 			return nil, made

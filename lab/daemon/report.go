@@ -13,6 +13,8 @@ const (
 	rowUnix   = "daemon, unix socket"
 	rowStream = "daemon, unix socket, streamed"
 	rowTCP    = "daemon, TCP"
+	// By the tools of `aether mcp`, over its standard streams.
+	rowMCP = "daemon, aether mcp"
 	// What every answer takes, whatever is in it.
 	rowUnixEmpty = "daemon, unix socket, nothing"
 	rowTCPEmpty  = "daemon, TCP, nothing"
@@ -27,6 +29,7 @@ const (
 	targetMemory = 60.0 // MiB for 1000
 	targetPage   = 2.0
 	targetClaim  = 4.0 // times in process
+	targetMCP    = 2.0 // times the Go client
 )
 
 // Report is everything that was found out. A value that was not measured is absent, never
@@ -54,7 +57,7 @@ type Memory struct {
 }
 
 func (r *Report) complete() {
-	lab.CompareRows(r.Exec, rowEngine)
+	lab.CompareRows(r.Exec, rowEngine, rowUnix)
 	lab.CompareRows(r.Create, rowEngine)
 	lab.CompareRows(r.Life, rowEngine, rowDocker)
 	lab.CompareRows(r.Claim, rowEngine)
@@ -68,6 +71,7 @@ func (r *Report) complete() {
 		lab.AtMost(fmt.Sprintf("the daemon's memory for %d idle sandboxes", r.Memory.Idle), "MiB", float64(r.Memory.IdleKiB-r.Memory.EmptyKiB)/1024, targetMemory*float64(r.Memory.Idle)/1000, nil),
 		lab.AtMost("claim of a child to its first output, median", "times in process", lab.Find(r.Claim, rowUnix).Of[rowEngine], targetClaim, nil),
 		r.judgePages(),
+		lab.AtMost("a command by aether mcp, median", "times the Go client's", lab.Find(r.Exec, rowMCP).Of[rowUnix], targetMCP, nil),
 	}
 }
 
@@ -98,7 +102,7 @@ func first(rows []lab.Row) string {
 // Text draws the report for people.
 func (r Report) Text() string {
 	return strings.Join([]string{
-		"A command in a living sandbox, ms\n" + lab.Times(r.Exec, rowEngine),
+		"A command in a living sandbox, ms\n" + lab.Times(r.Exec, rowEngine, rowUnix),
 		"The making of a sandbox, ms\n" + lab.Times(r.Create, rowEngine),
 		"Making, a command and the end of a sandbox, ms\n" + lab.Times(r.Life, rowEngine, rowDocker),
 		"The claim of a child that is kept ready, to what its first command says, ms\n" + lab.Times(r.Claim, rowEngine),

@@ -21,6 +21,7 @@ import (
 // server is a daemon, as its users start it.
 type server struct {
 	cmd       *exec.Cmd
+	socket    string
 	unix, tcp *rest.Client
 	log       *bytes.Buffer
 	heard     chan struct{} // closed when its log has ended
@@ -49,6 +50,7 @@ func serve(ctx context.Context, program, dir string) (_ *server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.socket = socket
 	create := exec.CommandContext(ctx, program, "key", "create", "--operator", "--state", state)
 	create.Env = env
 	key, err := create.Output()
