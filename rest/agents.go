@@ -5,8 +5,11 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"syscall"
+	"time"
 
 	"aether/engine"
+	"aether/guest"
 	"aether/sandbox"
 	"aether/tool"
 )
@@ -98,7 +101,10 @@ func (b *boundedEngine) creating(who engine.Caller, do func() error) error {
 // backend is a daemon as tools act on it.
 type backend struct{ *Client }
 
-var _ tool.Backend = backend{}
+var (
+	_ tool.Backend = backend{}
+	_ tool.Runner  = backend{}
+)
 
 // Backend is the daemon as tools act on it, on behalf of the client's caller.
 func (c *Client) Backend() tool.Backend { return backend{c} }
@@ -116,4 +122,16 @@ func (b backend) Systems(ctx context.Context) (list []tool.System, err error) {
 		list = append(list, tool.System(one))
 	}
 	return list, err
+}
+
+// Guest implements tool.Backend. Tools have asked for the sandbox just before.
+func (b backend) Guest(_ context.Context, id string) (*guest.Client, func(), error) {
+	return b.GuestOf(id, guest.ClientOptions{}), func() {}, nil
+}
+
+// Run implements tool.Runner: one request, where a stream takes several.
+func (b backend) Run(ctx context.Context, id string, cmd guest.Cmd, stdin string, most time.Duration) (tool.Ended, error) {
+	r, err := b.Exec(ctx, id, ExecRequest{Command: append([]string{cmd.Path}, cmd.Args...), Env: cmd.Env, WorkDir: cmd.Dir, Stdin: stdin, Timeout: most})
+	return tool.Ended{Process: r.Process, Status: guest.Status{Code: r.ExitCode, Signal: syscall.Signal(r.Signal), OutOfMemory: r.OutOfMemory}, TimedOut: r.TimedOut,
+		Stdout: []byte(r.Stdout.String()), Stderr: []byte(r.Stderr.String()), StdoutDropped: r.Stdout.Truncated, StderrDropped: r.Stderr.Truncated}, err
 }

@@ -37,6 +37,8 @@ type ExecRequest struct {
 
 // ExecResult is how a command ended, and the first of what it wrote.
 type ExecResult struct {
+	// Process is the number that it had inside.
+	Process  int `json:"process"`
 	ExitCode int `json:"exit_code"`
 	// Signal is what killed it, if one did.
 	Signal      int  `json:"signal,omitempty"`
@@ -111,7 +113,7 @@ func runToEnd(ctx context.Context, client *guest.Client, req ExecRequest) (ExecR
 	if err != nil && !timedOut {
 		return ExecResult{}, errors.Join(err, abandon(ctx, running))
 	}
-	return ExecResult{ExitCode: status.Code, Signal: int(status.Signal), OutOfMemory: status.OutOfMemory, TimedOut: timedOut, Stdout: stdout.output(), Stderr: stderr.output()}, nil
+	return ExecResult{Process: running.Pid(), ExitCode: status.Code, Signal: int(status.Signal), OutOfMemory: status.OutOfMemory, TimedOut: timedOut, Stdout: stdout.output(), Stderr: stderr.output()}, nil
 }
 
 // abandon ends a command whose caller is gone. Those that it started end when its time is

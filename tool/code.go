@@ -131,8 +131,8 @@ func runCode(ctx context.Context, c *interpreter.Context, code string, took time
 	defer cancel()
 	given, err := c.Run(ctx, code, interpreter.Handler{})
 	window := window{nil, defaultBytes}
-	result = CodeResult{Stdout: window.of([]byte(given.Before.Stdout+given.Logs.Stdout), int(given.Dropped.StdoutBytes)),
-		Stderr:   window.of([]byte(given.Before.Stderr+given.Logs.Stderr), int(given.Dropped.StderrBytes)),
+	result = CodeResult{Stdout: window.of([]byte(given.Before.Stdout+given.Logs.Stdout), given.Dropped.StdoutBytes > 0),
+		Stderr:   window.of([]byte(given.Before.Stderr+given.Logs.Stderr), given.Dropped.StderrBytes > 0),
 		ExitCode: given.Status, Truncated: given.Dropped.Values > 0}
 	for _, v := range given.Values {
 		result.show(v)

@@ -129,36 +129,66 @@ func (s *Session) run(ctx context.Context, in runArgs) (ran Ran, err error) {
 	if err != nil {
 		return ran, err
 	}
+	ended, err := s.runToEnd(ctx, in, cmd, took)
+	if err != nil {
+		return ran, err
+	}
+	end := endOf(ended.Status, ended.TimedOut)
+	s.state.keep(&output{in.Sandbox, ended.Process, ended.Stdout, ended.Stderr, end})
+	return Ran{Sandbox: in.Sandbox, Process: ended.Process, commandEnd: end, Stdout: window.of(ended.Stdout, ended.StdoutDropped), Stderr: window.of(ended.Stderr, ended.StderrDropped)}, nil
+}
+
+// Ended is a command that was run to its end.
+type Ended struct {
+	Process int
+	guest.Status
+	TimedOut bool
+	// Stdout and Stderr are the first MiB of each.
+	Stdout, Stderr               []byte
+	StdoutDropped, StderrDropped bool
+}
+
+// Runner is a Backend that runs a command to its end by fewer messages than a client of the
+// guest service does. Only Path, Args, Env and Dir of the Cmd count.
+type Runner interface {
+	Run(ctx context.Context, id string, cmd guest.Cmd, stdin string, most time.Duration) (Ended, error)
+}
+
+// maxShort is the input of a command that a Runner is given.
+const maxShort = 128 << 10
+
+func (s *Session) runToEnd(ctx context.Context, in runArgs, cmd guest.Cmd, took time.Duration) (ended Ended, err error) {
+	if runner, ok := s.opts.Backend.(Runner); ok && len(in.Stdin) <= maxShort {
+		if err := s.awake(ctx, in.Sandbox, took); err != nil {
+			return ended, err
+		}
+		return runner.Run(ctx, in.Sandbox, cmd, in.Stdin, took)
+	}
 	if in.Stdin != "" {
 		cmd.Stdin = strings.NewReader(in.Stdin)
 	}
-	var out, complaints head
-	cmd.Stdout, cmd.Stderr = &out, &complaints
 	err = s.inside(ctx, in.Sandbox, took, func(client *guest.Client) error {
-		pid, end, err := runToEnd(ctx, client, cmd, took)
-		if err != nil {
-			return err
-		}
-		s.state.keep(&output{in.Sandbox, pid, out.kept, complaints.kept, end})
-		ran = Ran{Sandbox: in.Sandbox, Process: pid, commandEnd: end, Stdout: window.of(out.kept, out.dropped), Stderr: window.of(complaints.kept, complaints.dropped)}
-		return nil
+		ended, err = runInside(ctx, client, cmd, took)
+		return err
 	})
-	return ran, err
+	return ended, err
 }
 
-func runToEnd(ctx context.Context, client *guest.Client, cmd guest.Cmd, took time.Duration) (pid int, end commandEnd, err error) {
+func runInside(ctx context.Context, client *guest.Client, cmd guest.Cmd, took time.Duration) (ended Ended, err error) {
 	ctx, cancel := context.WithTimeout(ctx, took)
 	defer cancel()
+	var out, complaints head
+	cmd.Stdout, cmd.Stderr = &out, &complaints
 	running, err := client.Start(ctx, cmd)
 	if err != nil {
-		return 0, end, err
+		return ended, err
 	}
 	status, err := running.Wait()
 	timedOut := sandbox.ClassOf(err) == sandbox.Timeout
 	if err != nil && !timedOut {
-		return 0, end, errors.Join(err, abandon(ctx, client, running.Pid()))
+		return ended, errors.Join(err, abandon(ctx, client, running.Pid()))
 	}
-	return running.Pid(), endOf(status, timedOut), nil
+	return Ended{running.Pid(), status, timedOut, out.kept, complaints.kept, out.dropped, complaints.dropped}, nil
 }
 
 // abandon ends a command whose caller is gone.
@@ -219,7 +249,7 @@ func (s *Session) output(ctx context.Context, in outputArgs) (ran Ran, err error
 	}
 	err = s.inside(ctx, in.Sandbox, wait, func(client *guest.Client) error {
 		if o := s.state.find(in.Sandbox, in.Process); o != nil {
-			ran = Ran{Sandbox: in.Sandbox, Process: in.Process, commandEnd: o.end, Stdout: window.of(o.stdout, 0), Stderr: window.of(o.stderr, 0)}
+			ran = Ran{Sandbox: in.Sandbox, Process: in.Process, commandEnd: o.end, Stdout: window.of(o.stdout, false), Stderr: window.of(o.stderr, false)}
 			return nil
 		}
 		if err := awaitEnd(ctx, client, in.Process, wait); err != nil {
@@ -230,7 +260,7 @@ func (s *Session) output(ctx context.Context, in outputArgs) (ran Ran, err error
 		if err != nil {
 			return in.lost(err)
 		}
-		ran = Ran{Sandbox: in.Sandbox, Process: in.Process, Running: over == nil, Stdout: window.of(out.kept, 0), Stderr: window.of(complaints.kept, 0)}
+		ran = Ran{Sandbox: in.Sandbox, Process: in.Process, Running: over == nil, Stdout: window.of(out.kept, false), Stderr: window.of(complaints.kept, false)}
 		if over != nil {
 			ran.commandEnd = endOf(*over, false)
 			// The guest service forgets those that have ended.

@@ -287,14 +287,19 @@ func (s *Session) renew(ctx context.Context) {
 	}
 }
 
+// awake finds a sandbox in which something can be run. Errors: Conflict for a paused one.
+func (s *Session) awake(ctx context.Context, id string, took time.Duration) error {
+	found, err := s.enter(ctx, id, took)
+	if err == nil && found.State == engine.Paused && !found.AutoResume {
+		return &advice{&sandbox.Error{Class: sandbox.Conflict, Field: "sandbox", Reason: "the sandbox is paused", Remedy: "resume it"}, Next{"sandbox_resume", map[string]any{"sandbox": id}}}
+	}
+	return err
+}
+
 // inside has a client of a sandbox's guest service do something.
 func (s *Session) inside(ctx context.Context, id string, took time.Duration, do func(*guest.Client) error) error {
-	found, err := s.enter(ctx, id, took)
-	if err != nil {
+	if err := s.awake(ctx, id, took); err != nil {
 		return err
-	}
-	if found.State == engine.Paused && !found.AutoResume {
-		return &advice{&sandbox.Error{Class: sandbox.Conflict, Field: "sandbox", Reason: "the sandbox is paused", Remedy: "resume it"}, Next{"sandbox_resume", map[string]any{"sandbox": id}}}
 	}
 	client, release, err := s.opts.Backend.Guest(ctx, id)
 	if err != nil {

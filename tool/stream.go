@@ -21,12 +21,12 @@ type Stream struct {
 	Text   string `json:"text"`
 	Base64 []byte `json:"base64,omitempty"`
 	// Offset is where the part begins, of Size bytes that are kept. Truncated says that
-	// there is more: command_output with another offset gives it. Dropped counts what is
-	// lost, of more than 1 MiB.
+	// there is more: command_output with another offset gives it. Dropped says that what
+	// came after the first MiB is lost.
 	Offset    int  `json:"offset,omitempty"`
 	Size      int  `json:"size"`
 	Truncated bool `json:"truncated,omitempty"`
-	Dropped   int  `json:"dropped,omitempty"`
+	Dropped   bool `json:"dropped,omitempty"`
 }
 
 // window is the part of an output that is shown: from an offset on, or the end.
@@ -48,8 +48,8 @@ func newWindow(offset *int, most int) (window, error) {
 	return window{offset, most}, nil
 }
 
-// of is the part of an output of which so many bytes more are lost. Letters are whole.
-func (w window) of(all []byte, dropped int) Stream {
+// of is the part of an output, of which more may be lost. Letters are whole.
+func (w window) of(all []byte, dropped bool) Stream {
 	from := max(0, len(all)-w.most)
 	if w.offset != nil {
 		from = min(*w.offset, len(all))
@@ -62,7 +62,7 @@ func (w window) of(all []byte, dropped int) Stream {
 		}
 		part = wholeLetters(part)
 	}
-	s := Stream{Offset: from, Size: len(all), Truncated: len(part) < len(all) || dropped > 0, Dropped: dropped}
+	s := Stream{Offset: from, Size: len(all), Truncated: len(part) < len(all) || dropped, Dropped: dropped}
 	if utf8.Valid(part) {
 		s.Text = string(part)
 	} else {
@@ -87,13 +87,13 @@ func wholeLetters(text []byte) []byte {
 // head keeps the first of what is written to it, and takes the rest.
 type head struct {
 	kept    []byte
-	dropped int
+	dropped bool
 }
 
 // Write implements io.Writer.
 func (h *head) Write(b []byte) (int, error) {
 	room := min(len(b), keptOutput-len(h.kept))
 	h.kept = append(h.kept, b[:room]...)
-	h.dropped += len(b) - room
+	h.dropped = h.dropped || len(b) > room
 	return len(b), nil
 }
