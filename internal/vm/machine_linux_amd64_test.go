@@ -202,3 +202,19 @@ func TestNoKernel(t *testing.T) {
 		t.Errorf("a note that is too long: %#x", entry)
 	}
 }
+
+// FuzzOpen: no file that anybody may have made is taken for a state and is none.
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte("aethervm\x01\x00\x00\x00\x01\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := launch.SealedFile("state", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := Open(file); err == nil {
+			t.Error("it is taken, and has no memory")
+		}
+		entryIn(text)
+	})
+}

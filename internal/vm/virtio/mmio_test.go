@@ -317,3 +317,34 @@ func (nowhere) Read([]byte) (int, error)    { return 0, io.EOF }
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) Close() error                { return nil }
 func (nowhere) CloseWrite() error           { return nil }
+
+// FuzzState has a device go on from a state that anybody may have made.
+func FuzzState(f *testing.F) {
+	g := newDisk(f, make([]byte, sector))
+	g.start()
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, g.device.Save()); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes(), []byte{1, 2, 3})
+	f.Fuzz(func(t *testing.T, text, memory []byte) {
+		var s State
+		if binary.Read(bytes.NewReader(text), binary.LittleEndian, &s) != nil {
+			return
+		}
+		m := alignedBytes(memorySize)
+		copy(m[0x1000:], memory)
+		for _, device := range []interface {
+			Restore(State) error
+			Again()
+		}{
+			NewDisk(guestmem.New(m), content{bytes.NewReader(make([]byte, sector))}, func() {}),
+			NewEntropy(guestmem.New(m), func() {}),
+			NewVsock(guestmem.New(m), 3, func() {}),
+		} {
+			if device.Restore(s) == nil {
+				device.Again()
+			}
+		}
+	})
+}
