@@ -90,8 +90,8 @@ func TestBoot(t *testing.T) {
 		code []byte
 		why  error
 	}{
-		"off":          {switchOff, ErrOff},
-		"reset":        {[]byte{0xb0, resetValue, 0xe6, resetPort, 0xf4}, ErrReset},
+		"off":   {switchOff, ErrOff},
+		"reset": {[]byte{0xb0, resetValue, 0xe6, resetPort, 0xf4}, ErrReset},
 		// lidt of zeros; int3. What KVM makes of it differs.
 		"triple fault": {[]byte{0x0f, 0x01, 0x1d, 0, 0, 0x30, 0, 0xcc}, nil},
 	} {

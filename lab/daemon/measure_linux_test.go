@@ -61,7 +61,9 @@ func TestTargets(t *testing.T) {
 	rows := func(with, without float64) []lab.Row {
 		return []lab.Row{{Name: rowEngine, MedianUS: without}, {Name: rowUnix, MedianUS: with}}
 	}
-	execs := func(with, without, agent float64) []lab.Row { return append(rows(with, without), lab.Row{Name: rowMCP, MedianUS: agent}) }
+	execs := func(with, without, agent float64) []lab.Row {
+		return append(rows(with, without), lab.Row{Name: rowMCP, MedianUS: agent})
+	}
 	r := Report{Exec: execs(900, 500, 1800), Create: rows(2600, 2000), Life: append(rows(5000, 4000), lab.Row{Name: rowDocker, MedianUS: 50_000}),
 		Claim: rows(400, 100), Pages: []lab.Row{{Name: "few", MedianUS: 100}, {Name: "many", MedianUS: 200}}, Memory: Memory{EmptyKiB: 1024, IdleKiB: 61 * 1024, Idle: 1000}}
 	r.complete()
