@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/tiktoken-go/tokenizer"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -24,31 +23,6 @@ func toolsOf(t *testing.T, p Profile) []*Tool {
 		t.Fatal(err)
 	}
 	return tools
-}
-
-// TestTokens: descriptions are short. Counted are names, descriptions and input schemas,
-// by OpenAI's public tokenizer o200k_base.
-func TestTokens(t *testing.T) {
-	codec, err := tokenizer.Get(tokenizer.O200kBase)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for profile, most := range map[Profile]int{Full: 6000, Compact: 2000} {
-		for _, format := range []Format{Anthropic, OpenAI, OpenAIResponses, Gemini} {
-			list, err := Project(format, toolsOf(t, profile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			count, err := codec.Count(string(list))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s %s: %d tools, %d tokens", profile, format, len(toolsOf(t, profile)), count)
-			if count > most {
-				t.Errorf("the %s profile takes %d tokens in the format %s, more than %d", profile, count, format, most)
-			}
-		}
-	}
 }
 
 // TestFormatsAreStable: what models are shown changes only on purpose.
