@@ -11,6 +11,10 @@ import (
 func (d *Dialect) otherOperations() []rest.Operation {
 	return []rest.Operation{
 		{Pattern: "DELETE /templates/{template}", Name: "e2b.template.delete", Do: d.deleteTemplate},
+		{Pattern: "POST /volumes", Name: "e2b.volume.create", Do: d.createVolume},
+		{Pattern: "GET /volumes", Name: "e2b.volume.list", Do: d.listVolumes},
+		{Pattern: "GET /volumes/{volume}", Name: "e2b.volume.get", Do: d.getVolume},
+		{Pattern: "DELETE /volumes/{volume}", Name: "e2b.volume.delete", Do: d.deleteVolume},
 	}
 }
 
