@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +54,9 @@ func TestE2BClients(t *testing.T) {
 				t.Error(r.Error)
 			}
 		})
+	}
+	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
+		t.Errorf("the daemon ends with %d: %s", status, s.complain)
 	}
 }
 
