@@ -53,7 +53,7 @@ func (b *box) held(t *testing.T, args ...string) string {
 // reached wants one to work.
 func (b *box) reached(t *testing.T, args ...string) string {
 	t.Helper()
-	got := b.attack(t, args...)
+	got := b.attack(t, append([]string{"patient"}, args...)...)
 	if !strings.HasPrefix(got, "reached: ") {
 		t.Errorf("%.300q: %s", args, got)
 	}

@@ -10,9 +10,12 @@ import (
 	"time"
 )
 
-// Times that an attack waits for an answer, and for one that should not come.
+// answerTime is how long an attack waits for an answer: for a busy host's, if it is patient.
+var answerTime = 5 * time.Second
+
 const (
-	answerTime  = 5 * time.Second
+	patientTime = time.Minute
+	// silenceTime is for an answer that should not come.
 	silenceTime = 500 * time.Millisecond
 )
 
@@ -26,6 +29,9 @@ var attacks = map[string]func(args []string) (heard string, err error){
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "patient" {
+		answerTime, os.Args = patientTime, os.Args[1:]
+	}
 	if len(os.Args) < 2 || attacks[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "attacker: which attack?")
 		os.Exit(2)
