@@ -57,9 +57,10 @@ var rooms = []room{
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
 	{"tool", []string{"engine", "interpreter", "guest", "profile", "sandbox"}, "what agents can do is the same over an engine and over a daemon, and in every format: it knows neither doors nor drivers"},
 	{"mcp", []string{"tool", "sandbox"}, "how messages travel does not depend on what is done about them"},
+	{"agent", []string{"tool", "engine", "sandbox"}, "a loop over a model's calls needs the tools alone: neither doors nor drivers, and no sandbox but by them"},
 	{"rest", []string{"tool", "engine", "guest", "profile", "internal/bounded", "internal/host", "sandbox"}, "a door decides nothing about sandboxes: it knows the engine by an interface, and no driver, image or command"},
 	{"rest/e2b", []string{"rest", "engine", "guest", "interpreter", "internal/bounded", "internal/host", "sandbox"}, "a dialect translates between others' clients and the engine, and decides nothing"},
-	{"cli", []string{"lab", "mcp", "tool", "rest", "rest/e2b", "engine", "engine/access", "interpreter", "guest", "image", "network", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
+	{"cli", []string{"agent", "lab", "mcp", "tool", "rest", "rest/e2b", "engine", "engine/access", "interpreter", "guest", "image", "network", "profile", "internal/bounded", "internal/host", "sandbox"}, "the command line takes its drivers from cmd, so that it can be tested with any"},
 	{"cmd", []string{"cli", "driver", "guest", "internal/network", "internal/vm", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
@@ -72,7 +73,7 @@ var rooms = []room{
 var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "network", "network/policy", "profile", "driver", "rest", "tool"}
 
 // tryWithin are the folders whose tests make real sandboxes to try themselves in.
-var tryWithin = []string{"cli", "engine", "interpreter", "rest", "rest/e2b", "tool"}
+var tryWithin = []string{"agent", "cli", "engine", "interpreter", "rest", "rest/e2b", "tool"}
 
 // forTests may be imported by every test, and by the packages that are made for
 // tests of others: drivertest and those that are named for what they test.

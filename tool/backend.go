@@ -25,6 +25,7 @@ type Backend interface {
 	Fork(ctx context.Context, id string, req engine.ForkRequest) ([]engine.Sandbox, error)
 	Rollback(ctx context.Context, id string, req engine.RollbackRequest) (engine.Sandbox, error)
 	Mark(ctx context.Context, id, name string) (engine.Mark, error)
+	DeleteMark(ctx context.Context, id, name string) error
 	// Guest gives a client of the guest service, which is released by calling the
 	// function.
 	Guest(ctx context.Context, id string) (*guest.Client, func(), error)
@@ -71,6 +72,7 @@ type Engine interface {
 	Fork(ctx context.Context, who engine.Caller, id string, req engine.ForkRequest) ([]engine.Sandbox, error)
 	Rollback(ctx context.Context, who engine.Caller, id string, req engine.RollbackRequest) (engine.Sandbox, error)
 	Mark(ctx context.Context, who engine.Caller, id, name string) (engine.Mark, error)
+	DeleteMark(ctx context.Context, who engine.Caller, id, name string) error
 	Guest(ctx context.Context, who engine.Caller, id string) (*guest.Client, func(), error)
 	Snapshot(ctx context.Context, who engine.Caller, id string, req engine.SnapshotRequest) (engine.Snapshot, error)
 	Snapshots(ctx context.Context, who engine.Caller, q engine.SnapshotQuery) (engine.SnapshotPage, error)
@@ -143,6 +145,10 @@ func (b *ofEngine) Rollback(ctx context.Context, id string, req engine.RollbackR
 
 func (b *ofEngine) Mark(ctx context.Context, id, name string) (engine.Mark, error) {
 	return b.e.Mark(ctx, b.who, id, name)
+}
+
+func (b *ofEngine) DeleteMark(ctx context.Context, id, name string) error {
+	return b.e.DeleteMark(ctx, b.who, id, name)
 }
 
 func (b *ofEngine) Guest(ctx context.Context, id string) (*guest.Client, func(), error) {
