@@ -20,8 +20,6 @@ import (
 	"aether/tool"
 )
 
-const key = "sk-\"a<key>\\of-ours"
-
 // newSession is one over a real engine of cells.
 func newSession(t *testing.T) (*tool.Session, *engine.Engine) {
 	t.Helper()
@@ -55,25 +53,6 @@ func newSession(t *testing.T) (*tool.Session, *engine.Engine) {
 }
 
 var who = engine.Caller{Tenant: "alice", Operator: true, Name: "alice"}
-
-// scripted is a model of a provider that says what a script does.
-func scripted(t *testing.T, provider string, s script.Script) (Model, *script.Server) {
-	t.Helper()
-	server, err := script.Serve(s, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	m, err := Open(Provider{Name: provider, Model: "scripted", Base: server.Base(provider), Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, server
-}
 
 type args = map[string]any
 
@@ -136,6 +115,11 @@ func TestBranches(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkBranches(t, runOnce(t, opts, again))
+	noneLeft(t, e)
+}
+
+func noneLeft(t *testing.T, e *engine.Engine) {
+	t.Helper()
 	left, err := e.List(t.Context(), who, engine.Query{States: []engine.State{engine.Running}})
 	if err != nil || len(left.Sandboxes) != 0 {
 		t.Errorf("%d sandboxes are left: %v", len(left.Sandboxes), err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -86,24 +87,26 @@ func newTranscript(to io.Writer, secrets []string) *transcript {
 }
 
 // hiding replaces secrets in JSON: as they are, and as they are written in a string, in a
-// string within a string, and so on. The longest come first, in case one is in another.
+// string within a string, and so on, by writers that do and do not escape what HTML has for
+// itself. The longest come first, in case one is in another.
 func hiding(secrets []string) *strings.Replacer {
-	var all []string
+	forms := map[string]bool{}
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
 			continue
 		}
+		level := []string{secret}
 		for range 4 {
-			all = append(all, secret)
-			for _, escapeHTML := range []bool{true, false} {
-				all = append(all, quoted(secret, escapeHTML))
+			var next []string
+			for _, form := range level {
+				forms[form] = true
+				next = append(next, quoted(form, true), quoted(form, false))
 			}
-			secret = quoted(secret, true)
+			level = slices.Compact(next)
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
-	for _, form := range slices.Compact(all) {
+	for _, form := range slices.SortedFunc(maps.Keys(forms), func(a, b string) int { return len(b) - len(a) }) {
 		pairs = append(pairs, form, hiddenValue)
 	}
 	return strings.NewReplacer(pairs...)

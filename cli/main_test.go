@@ -91,6 +91,8 @@ func TestGoldens(t *testing.T) {
 		"systems.txt":       "systems",
 		"systems.json":      "systems --json",
 		"help.txt":          "--help",
+		"agent-show.txt":    "agent show testdata/agent-run.jsonl",
+		"agent-show.json":   "agent show testdata/agent-run.jsonl --json",
 		"help-rank.txt":     "rank --help",
 	} {
 		var drivers []sandbox.Driver // what systems says of them differs from host to host
@@ -136,6 +138,11 @@ func TestBadInput(t *testing.T) {
 		"completion tcsh":               "(known: bash, fish, powershell, zsh)\n",
 		"rank --json --weight speed=1":  "weight: axis:",
 		"profile a --json --unheard-of": "--unheard-of",
+		"agent rnu":                     "did you mean run?",
+		"agent run":                     "run takes one task, 0 given",
+		"agent run --model gpt x":       "is not PROVIDER/NAME",
+		"agent run --checkpoint all x":  "every-call",
+		"agent show root.go":            "transcript: line 1 is no entry",
 	} {
 		t.Run(args, func(t *testing.T) {
 			got := run(t, nil, strings.Fields(args)...)
