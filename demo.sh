@@ -58,3 +58,29 @@ done | paste -sd ' ' | fold -sw 100
 printf '%d ms for all of them, with a process of the command line for each\n\n' $((($(date +%s%N) - began) / 1000000))
 show "Who was forked from whom, and how long each fork took." template show demo --tree
 show "And gone." template rm demo
+
+# A program with a fault and a suite that fails for it. No model is asked: what one could say is a script.
+setup='mkdir /tmp/app && cd /tmp/app && echo "double() { echo \$((\$1 + 2)); }" >double.sh && cat >suite.sh <<"END"
+. /tmp/app/double.sh
+passed=0
+for n in 1 2 3 5; do [ "$(double $n)" = $((n + n)) ] && passed=$((passed + 1)); done
+echo $passed
+[ $passed = 4 ]
+END'
+python3 - "$AETHER_STATE_DIR/script.json" <<'PYTHON'
+import json, sys
+
+def call(name, **arguments):
+    return {"calls": [{"name": name, "arguments": {"sandbox": "here", **arguments}}]}
+
+script = {"main": [call("command_run", command="cd /tmp/app && cat double.sh && sh suite.sh")]}
+for n, patch in enumerate(["$1 + 1", "$1 + 3", "$1 * $1", "$1 - 2", "$1 / 2", "$1 * 2", "$1 * 3", "4"], 1):
+    edit = call("file_edit", path="/tmp/app/double.sh", old="$1 + 2", new=patch)
+    script[str(n)] = [edit, call("command_run", command="sh /tmp/app/suite.sh"), {"text": f"The sum should be {patch}."}]
+json.dump(script, open(sys.argv[1], "w"))
+PYTHON
+echo "# An agent looks at a suite that fails. Eight forks of its sandbox each try a patch, and the one that passes is kept."
+echo "\$ aether agent run --script script.json --setup \"\$setup\" --branch 8 --branch-at 2 --score 'sh /tmp/app/suite.sh' 'Make the suite pass.'"
+bin/aether agent run --script "$AETHER_STATE_DIR/script.json" --setup "$setup" --branch 8 --branch-at 2 --score 'sh /tmp/app/suite.sh' 'Make the suite pass.'
+echo
+show "What each of them did, took and scored." agent show
