@@ -82,7 +82,7 @@ func (l *line) branch(ctx context.Context) (*line, error) {
 // fork forks the sandbox and the conversation of a line.
 func (l *line) fork(ctx context.Context) ([]*line, error) {
 	r, began := l.run, time.Now()
-	made, err := do[tool.Sandboxes](ctx, r, "sandbox_fork", map[string]any{"sandbox": l.sandbox, "count": r.Branch.Count, "keep": r.Sandbox.Keep})
+	made, err := do[tool.Sandboxes](ctx, r, "sandbox_fork", r.lasting(map[string]any{"sandbox": l.sandbox, "count": r.Branch.Count}))
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ type Branch struct {
 const (
 	defaultSteps = 50
 	defaultTime  = time.Hour
+	maxTime      = 30 * 24 * time.Hour
 	maxBranch    = 64
 	maxTask      = 1 << 20
 	mainLine     = "main"
@@ -152,8 +153,8 @@ func newRun(opts Options) (*run, error) {
 	if err := opts.Branch.check(); err != nil {
 		return nil, err
 	}
-	if opts.Budget.Steps < 0 || opts.Budget.Tokens < 0 || opts.Budget.Time < 0 {
-		return nil, sandbox.Invalidf("budget", "it is negative")
+	if opts.Budget.Steps < 0 || opts.Budget.Tokens < 0 || opts.Budget.Time < 0 || opts.Budget.Time > maxTime {
+		return nil, sandbox.Invalidf("budget", "it is negative, or more than 30 days")
 	}
 	opts.Budget.Steps, opts.Budget.Time = cmp.Or(opts.Budget.Steps, defaultSteps), cmp.Or(opts.Budget.Time, defaultTime)
 	j, err := newJudge(opts.Policy, opts.Session.Tools())
@@ -264,14 +265,14 @@ func failed(name string, f *tool.Failure) error {
 func (r *run) open(ctx context.Context) (string, error) {
 	s := r.Sandbox
 	if s.From != "" {
-		made, err := do[tool.Sandboxes](ctx, r, "sandbox_fork", map[string]any{"sandbox": s.From, "count": 1, "keep": s.Keep})
+		made, err := do[tool.Sandboxes](ctx, r, "sandbox_fork", r.lasting(map[string]any{"sandbox": s.From, "count": 1}))
 		if err != nil {
 			return "", err
 		}
 		r.own(made.Sandboxes...)
 		return made.Sandboxes[0].ID, nil
 	}
-	arguments := map[string]any{"keep": s.Keep}
+	arguments := r.lasting(map[string]any{})
 	for name, value := range map[string]string{"image": s.Image, "template": s.Template, "driver": s.Driver} {
 		if value != "" {
 			arguments[name] = value
@@ -297,6 +298,15 @@ func (r *run) setup(ctx context.Context, id string) error {
 		err = &sandbox.Error{Class: sandbox.Conflict, Field: "setup", Reason: fmt.Sprintf("the command failed: %s", clip(ran.Stderr.Text, 300))}
 	}
 	return err
+}
+
+// lasting has what a call makes outlive the session, if its best is to be kept. Until that
+// is known it has an end, in case this program has one before.
+func (r *run) lasting(arguments map[string]any) map[string]any {
+	if r.Sandbox.Keep {
+		arguments["keep"], arguments["timeout_s"] = true, int(r.Budget.Time.Seconds())+commandSeconds
+	}
+	return arguments
 }
 
 func (r *run) own(made ...tool.Sandbox) {
@@ -330,11 +340,21 @@ func (r *run) clean(ctx context.Context, out Outcome) error {
 	r.mu.Unlock()
 	var errs []error
 	for _, id := range left {
-		if !r.Sandbox.Keep || id != out.Sandbox {
+		if r.Sandbox.Keep && id == out.Sandbox {
+			errs = append(errs, r.keep(ctx, id))
+		} else {
 			errs = append(errs, r.end(ctx, id))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// keep has a sandbox live on without an end.
+func (r *run) keep(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	_, err := do[tool.Sandbox](ctx, r, "sandbox_timeout", map[string]any{"sandbox": id, "timeout_s": 0})
+	return err
 }
 
 // spend counts tokens.

@@ -58,6 +58,9 @@ func TestAgentRuns(t *testing.T) {
 		if err != nil || len(page.Sandboxes) != 2 || out.Sandbox == "" {
 			t.Fatalf("%d sandboxes run after %+v, %v", len(page.Sandboxes), out, err)
 		}
+		if kept, err := c.Get(t.Context(), out.Sandbox); err != nil || !kept.Keep || !kept.Expires.IsZero() {
+			t.Errorf("what is kept is %+v, %v", kept, err)
+		}
 		var answer bytes.Buffer
 		cmd := aether(t, "exec", out.Sandbox, "--", "cat", "/tmp/answer")
 		cmd.Env, cmd.Stdout = append(cmd.Env, "AETHER_URL=unix://"+d.socket), &answer
