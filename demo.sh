@@ -80,7 +80,7 @@ for n, patch in enumerate(["$1 + 1", "$1 + 3", "$1 * $1", "$1 - 2", "$1 / 2", "$
 json.dump(script, open(sys.argv[1], "w"))
 PYTHON
 echo "# An agent looks at a suite that fails. Eight forks of its sandbox each try a patch, and the one that passes is kept."
-echo "\$ aether agent run --script script.json --setup \"\$setup\" --branch 8 --branch-at 2 --score 'sh /tmp/app/suite.sh' 'Make the suite pass.'"
-bin/aether agent run --script "$AETHER_STATE_DIR/script.json" --setup "$setup" --branch 8 --branch-at 2 --score 'sh /tmp/app/suite.sh' 'Make the suite pass.'
+echo "\$ aether agent run --quiet --script script.json --setup \"\$setup\" --branch 8 --branch-at 2 --score 'sh /tmp/app/suite.sh' 'Make the suite pass.'"
+bin/aether agent run --quiet --script "$AETHER_STATE_DIR/script.json" --setup "$setup" --branch 8 --branch-at 2 --score 'sh /tmp/app/suite.sh' 'Make the suite pass.'
 echo
 show "What each of them did, took and scored." agent show

@@ -100,7 +100,7 @@ func (waiting) Next(ctx context.Context, _ Conversation) (Reply, error) {
 
 // TestBudgets: steps, tokens and time are bounded, in branches too.
 func TestBudgets(t *testing.T) {
-	session, _ := newSession(t)
+	session, e := newSession(t)
 	busy := script.Script{"main": {say1(shell("true")), say1(shell("true")), say1(shell("true")), say1(shell("true"))}}
 	for _, n := range []string{"1", "2"} {
 		busy[n] = busy["main"]
@@ -123,6 +123,7 @@ func TestBudgets(t *testing.T) {
 			if out.Why != c.why || server.Asked()-before != c.asked || (err != nil) != (c.why == NoTime) || out.OK() {
 				t.Errorf("%+v, asked %d, %v", out, server.Asked()-before, err)
 			}
+			noneLeft(t, e)
 		})
 	}
 }

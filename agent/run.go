@@ -31,6 +31,8 @@ type Options struct {
 	Checkpoint bool
 	// Transcript is written everything. Nil is none.
 	Transcript io.Writer
+	// Watch is told of each entry as it happens, one at a time. It may hold secrets.
+	Watch func(Entry)
 	// Secrets are values that must not be in the transcript.
 	Secrets []string
 }
@@ -169,7 +171,7 @@ func newRun(opts Options) (*run, error) {
 	if to == nil {
 		to = io.Discard
 	}
-	r.script = newTranscript(to, opts.Secrets)
+	r.script = newTranscript(to, opts.Secrets, opts.Watch)
 	return r, nil
 }
 

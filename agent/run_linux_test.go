@@ -21,7 +21,7 @@ import (
 )
 
 // newSession is one over a real engine of cells.
-func newSession(t *testing.T) (*tool.Session, *engine.Engine) {
+func newSession(t testing.TB) (*tool.Session, *engine.Engine) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("cells are forked on amd64 only")

@@ -79,11 +79,15 @@ type transcript struct {
 	mu     sync.Mutex
 	to     io.Writer
 	hidden *strings.Replacer
+	watch  func(Entry)
 	err    error
 }
 
-func newTranscript(to io.Writer, secrets []string) *transcript {
-	return &transcript{to: to, hidden: hiding(secrets)}
+func newTranscript(to io.Writer, secrets []string, watch func(Entry)) *transcript {
+	if watch == nil {
+		watch = func(Entry) {}
+	}
+	return &transcript{to: to, hidden: hiding(secrets), watch: watch}
 }
 
 // hiding replaces secrets in JSON: as they are, and as they are written in a string, in a
@@ -129,6 +133,7 @@ func (t *transcript) write(e Entry) {
 	text, err := json.Marshal(e)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.watch(e)
 	if err == nil && t.err == nil {
 		_, err = io.WriteString(t.to, t.hidden.Replace(string(text))+"\n")
 	}

@@ -43,7 +43,7 @@ type agentFlags struct {
 	model, baseURL, script, replay string
 	checkpoint                     string
 	hide                           []string
-	daemon, json                   bool
+	daemon, json, quiet            bool
 	opts                           agent.Options
 }
 
@@ -95,6 +95,7 @@ on the last line of their output. The best is kept, and the others end.`,
 	flags.StringSliceVar(&p.Ask, "ask", nil, "tools that are called only if somebody at the terminal says yes")
 	flags.StringSliceVar(&f.hide, "hide", nil, "environment variables whose values must not be in the transcript")
 	flags.BoolVar(&f.daemon, "daemon", false, "use the daemon, and start one if none runs")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell on standard error what is done")
 	flags.BoolVar(&f.json, "json", false, "print the outcome as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.opts.Task = args[0]
@@ -142,7 +143,9 @@ func (f *agentFlags) run(cmd *cobra.Command, drivers *drivers) (err error) {
 	}
 	defer func() { err = errors.Join(err, transcript.Close()) }()
 	f.opts.Transcript = transcript
-	printError(cmd, "aether: run %s", id)
+	if printError(cmd, "aether: run %s", id); !f.quiet && !f.json {
+		f.opts.Watch = func(e agent.Entry) { tellEntry(cmd, e) }
+	}
 	out, err := agent.Run(ctx, f.opts)
 	return f.report(cmd, agentOutcome{id, out}, err)
 }
@@ -168,6 +171,23 @@ func (f *agentFlags) report(cmd *cobra.Command, out agentOutcome, err error) err
 		printError(cmd, "aether: the command that scores did not pass")
 	}
 	return exitCode(1)
+}
+
+// tellEntry says what happens in a run, without what was said in it.
+func tellEntry(cmd *cobra.Command, e agent.Entry) {
+	took := milliseconds(time.Duration(e.TookMS * float64(time.Millisecond)))
+	switch {
+	case e.Kind == agent.Called && e.Call != nil && e.Failed:
+		printError(cmd, "aether: %s  step %d  %s failed in %s", e.Line, e.Step, cut(visible(e.Call.Name), 64), took)
+	case e.Kind == agent.Called && e.Call != nil:
+		printError(cmd, "aether: %s  step %d  %s in %s", e.Line, e.Step, cut(visible(e.Call.Name), 64), took)
+	case e.Kind == agent.Forked:
+		printError(cmd, "aether: %s  forked into %d in %s", e.Line, len(e.Lines), took)
+	case e.Kind == agent.Scored && e.Score != nil:
+		printError(cmd, "aether: %s  scored %g in %s", e.Line, e.Score.Number, took)
+	case e.Kind == agent.Kept:
+		printError(cmd, "aether: %s  kept", e.Line)
+	}
 }
 
 // findModel opens the model of a provider, of a script, or of a transcript.
