@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"aether/agent/script"
 	"aether/sandbox"
@@ -14,6 +16,8 @@ import (
 )
 
 const key = "sk-\"a<key>\\of-ours"
+
+type args = map[string]any
 
 // scripted is a model of a provider that says what a script does.
 func scripted(t *testing.T, provider string, s script.Script) (Model, *script.Server) {
@@ -31,6 +35,7 @@ func scripted(t *testing.T, provider string, s script.Script) (Model, *script.Se
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.(*client).pause = time.Microsecond
 	return m, server
 }
 
@@ -119,6 +124,50 @@ func TestAnswers(t *testing.T) {
 	if err != nil || r.Text != "a" || !strings.Contains(string(r.Message), `"thoughtSignature":"s"`) {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// TestStreams: what comes as a stream is what would have come at once, and is heard as it
+// comes; a stream that breaks off is asked for again.
+func TestStreams(t *testing.T) {
+	calls := []script.Call{{Name: "command_run", Arguments: args{"sandbox": "here", "command": "echo 'ä\"\\'"}}, {Name: "file_read", Arguments: args{"sandbox": "here", "path": "/"}}}
+	for _, provider := range Providers() {
+		ask := func(turn script.Turn) (r Reply, heard string, asked int, err error) {
+			m, server := scripted(t, provider, script.Script{"main": {turn}})
+			c := conversation(t, m)
+			c.Hear = func(text string) { heard += text + "|" }
+			r, err = m.Next(t.Context(), c)
+			return r, heard, server.Asked(), err
+		}
+		plain, heard, _, err := ask(script.Turn{Text: "Grün.", Calls: calls, Plain: true})
+		if err != nil || heard != "" || len(plain.Calls) != 2 || plain.Text != "Grün." || plain.Tokens.Output == 0 {
+			t.Fatalf("%s at once: %+v, %q, %v", provider, plain, heard, err)
+		}
+		r, heard, _, err := ask(script.Turn{Text: "Grün.", Calls: calls})
+		if err != nil || heard != "Gr|ün.|" || r.Text != plain.Text || r.Tokens != plain.Tokens || !reflect.DeepEqual(r.Calls, plain.Calls) {
+			t.Errorf("%s as a stream: %+v, %q, %v; and at once %+v", provider, r, heard, err, plain)
+		}
+		if r, _, asked, err := ask(script.Turn{Text: "Grün.", Calls: calls, Break: 1, Refuse: []int{503}}); err != nil || asked != 3 || r.Text != plain.Text {
+			t.Errorf("%s broken once: asked %d times, %+v, %v", provider, asked, r, err)
+		}
+	}
+}
+
+// FuzzStreams: whatever comes as a stream is an answer, or an error.
+func FuzzStreams(f *testing.F) {
+	f.Add("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":7}}\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"a\",\"partial_json\":\"{\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n")
+	f.Add("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\"finish_reason\":\"stop\"}],\"usage\":{}}\n\ndata: [DONE]")
+	f.Add("data: {\"candidates\":[{\"content\":{\"parts\":[{}]},\"finishReason\":\"STOP\"}],\"usageMetadata\":{}}\r\n\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, w := range wires {
+			body, err := assemble(strings.NewReader(text), w.stream(), func(string) {})
+			if err == nil && !json.Valid(body) {
+				t.Errorf("%s: %s", w.format, body)
+			}
+			if err == nil {
+				_, _ = w.read(body)
+			}
+		}
+	})
 }
 
 // FuzzAnswers: whatever a provider answers is a reply that can be said again, or an error.

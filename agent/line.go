@@ -40,7 +40,11 @@ func (l *line) next(ctx context.Context) error {
 	}
 	l.step++
 	began := time.Now()
-	reply, err := r.Model.Next(ctx, Conversation{Line: l.name, Step: l.step, System: r.system(), Tools: r.tools, Messages: l.messages})
+	turn := Conversation{Line: l.name, Step: l.step, System: r.system(), Tools: r.tools, Messages: l.messages}
+	if r.Hear != nil {
+		turn.Hear = func(text string) { r.Hear(l.name, text) }
+	}
+	reply, err := r.Model.Next(ctx, turn)
 	if err != nil {
 		return err
 	}

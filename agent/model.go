@@ -27,6 +27,9 @@ type Conversation struct {
 	// Tools and Messages are in the model's format.
 	Tools    json.RawMessage
 	Messages []json.RawMessage
+	// Hear is told the text of the answer as it comes, if it is not nil. What was heard of an
+	// answer that failed is told anew.
+	Hear func(text string)
 }
 
 // Reply is a turn of a model's.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -62,6 +63,8 @@ type client struct {
 	Provider
 	url  string
 	http *http.Client
+	// pause is half of the first wait, where the provider does not say how long.
+	pause time.Duration
 }
 
 // Open is the model of a provider. Nothing is sent yet. Errors: Invalid.
@@ -79,7 +82,7 @@ func Open(p Provider) (Model, error) {
 	}
 	// A key goes where it was sent to, and nowhere that this redirects to.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &client{w, p, base + w.path(p.Model), &http.Client{Timeout: replyTime, CheckRedirect: stay}}, nil
+	return &client{w, p, base + w.path(p.Model), &http.Client{Timeout: replyTime, CheckRedirect: stay}, 500 * time.Millisecond}, nil
 }
 
 // checkBase refuses to send keys in the clear.
@@ -106,7 +109,7 @@ func (c *client) Next(ctx context.Context, conversation Conversation) (Reply, er
 		return Reply{}, err
 	}
 	for try := 1; ; try++ {
-		text, pause, err := c.ask(ctx, body)
+		text, pause, err := c.ask(ctx, body, conversation.Hear)
 		if err == nil {
 			return c.reply(text)
 		}
@@ -115,7 +118,7 @@ func (c *client) Next(ctx context.Context, conversation Conversation) (Reply, er
 			return Reply{}, err
 		}
 		if pause < 0 {
-			pause = time.Duration(float64(500*time.Millisecond<<try) * (0.5 + rand.Float64()/2))
+			pause = time.Duration(float64(c.pause<<try) * (0.5 + rand.Float64()/2))
 		}
 		select {
 		case <-time.After(min(pause, maxPause)):
@@ -138,7 +141,7 @@ func (c *client) reply(text []byte) (Reply, error) {
 
 // ask sends a request once. A failure that may pass says so, and after how long, where
 // the provider does; else the pause is negative.
-func (c *client) ask(ctx context.Context, body []byte) (text []byte, pause time.Duration, err error) {
+func (c *client) ask(ctx context.Context, body []byte, hear func(string)) (text []byte, pause time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, -1, err
@@ -150,12 +153,23 @@ func (c *client) ask(ctx context.Context, body []byte) (text []byte, pause time.
 		return nil, -1, c.unreached(ctx, err)
 	}
 	defer resp.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	from := &io.LimitedReader{R: resp.Body, N: maxReply + 1}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
+		if hear == nil {
+			hear = func(string) {}
+		}
+		text, err = assemble(from, c.stream(), hear)
+	} else {
+		text, err = io.ReadAll(from) // as some answer though they were asked for a stream
+	}
+	var classed *sandbox.Error
 	switch {
+	case from.N <= 0:
+		return nil, -1, &sandbox.Error{Class: sandbox.Exhausted, Reason: "the model's answer has more than 8 MiB"}
+	case errors.As(err, &classed):
+		return nil, -1, err
 	case err != nil:
 		return nil, -1, c.unreached(ctx, err)
-	case len(text) > maxReply:
-		return nil, -1, &sandbox.Error{Class: sandbox.Exhausted, Reason: "the model's answer has more than 8 MiB"}
 	case resp.StatusCode == http.StatusOK:
 		return text, 0, nil
 	}
@@ -168,7 +182,7 @@ func (c *client) unreached(ctx context.Context, err error) error {
 	}
 	var dns *net.DNSError
 	gone := errors.As(err, &dns) && dns.IsNotFound
-	return &sandbox.Error{Class: sandbox.Unavailable, Reason: c.Name + " cannot be reached", Err: err, Retry: !gone}
+	return &sandbox.Error{Class: sandbox.Unavailable, Reason: c.Name + " cannot be reached, or not be understood", Err: err, Retry: !gone}
 }
 
 // refusal is what a status other than success means. Providers may quote the key.

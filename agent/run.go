@@ -33,6 +33,8 @@ type Options struct {
 	Transcript io.Writer
 	// Watch is told of each entry as it happens, one at a time. It may hold secrets.
 	Watch func(Entry)
+	// Hear is told what the model says in a line as it comes, of many lines at once.
+	Hear func(line, text string)
 	// Secrets are values that must not be in the transcript.
 	Secrets []string
 }

@@ -54,8 +54,6 @@ func newSession(t testing.TB) (*tool.Session, *engine.Engine) {
 
 var who = engine.Caller{Tenant: "alice", Operator: true, Name: "alice"}
 
-type args = map[string]any
-
 func shell(command string) script.Call {
 	return script.Call{Name: "command_run", Arguments: args{"sandbox": "here", "command": command}}
 }

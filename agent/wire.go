@@ -19,6 +19,7 @@ type wire struct {
 	sign   func(h http.Header, key string)
 	body   func(model string, c Conversation) any
 	read   func(body []byte) (Reply, error)
+	stream func() assembler
 }
 
 // maxAnswer bounds the tokens of one answer, where a provider has to be told.
@@ -32,28 +33,31 @@ var wires = map[string]wire{
 			h.Set("Anthropic-Version", "2023-06-01")
 		},
 		func(model string, c Conversation) any {
-			return map[string]any{"model": model, "max_tokens": maxAnswer, "system": c.System, "tools": c.Tools, "messages": c.Messages}
+			return map[string]any{"model": model, "max_tokens": maxAnswer, "system": c.System, "tools": c.Tools, "messages": c.Messages, "stream": true}
 		},
-		readAnthropic,
+		readAnthropic, func() assembler { return &anthropicStream{} },
 	},
 	"openai": {
 		tool.OpenAI, "https://api.openai.com/v1", func(string) string { return "/chat/completions" },
 		func(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) },
 		func(model string, c Conversation) any {
 			system := encode(map[string]any{"role": "system", "content": c.System})
-			return map[string]any{"model": model, "tools": c.Tools, "messages": append([]json.RawMessage{system}, c.Messages...)}
+			return map[string]any{"model": model, "tools": c.Tools, "messages": append([]json.RawMessage{system}, c.Messages...),
+				"stream": true, "stream_options": map[string]any{"include_usage": true}}
 		},
-		readOpenAI,
+		readOpenAI, func() assembler { return &openAIStream{} },
 	},
 	"gemini": {
 		tool.Gemini, "https://generativelanguage.googleapis.com",
-		func(model string) string { return "/v1beta/models/" + url.PathEscape(model) + ":generateContent" },
+		func(model string) string {
+			return "/v1beta/models/" + url.PathEscape(model) + ":streamGenerateContent?alt=sse"
+		},
 		func(h http.Header, key string) { h.Set("X-Goog-Api-Key", key) },
 		func(_ string, c Conversation) any {
 			return map[string]any{"systemInstruction": map[string]any{"parts": []any{textPart(c.System)}}, "tools": c.Tools, "contents": c.Messages,
 				"generationConfig": map[string]any{"maxOutputTokens": maxAnswer}}
 		},
-		readGemini,
+		readGemini, func() assembler { return &geminiStream{} },
 	},
 }
 

@@ -21,6 +21,10 @@ type Turn struct {
 	Calls []Call `json:"calls,omitempty"`
 	// Refuse are statuses that are answered first, one for each request.
 	Refuse []int `json:"refuse,omitempty"`
+	// Plain has the answer be given at once, though a stream was asked for.
+	Plain bool `json:"plain,omitempty"`
+	// Break has so many streams end within the answer first.
+	Break int `json:"break,omitempty"`
 }
 
 // Call is a call of a tool.

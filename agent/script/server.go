@@ -68,6 +68,11 @@ func (s *Server) answer(w wire, rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		body = w.refuse(status, err.Error())
 	}
+	if events, ok := body.([]any); ok && status == http.StatusOK {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		send(rw, events)
+		return
+	}
 	rw.Header().Set("Content-Type", "application/json")
 	if status == http.StatusTooManyRequests || status >= 500 {
 		rw.Header().Set("Retry-After", "0")
@@ -84,7 +89,9 @@ func (s *Server) say(w wire, r *http.Request) (int, any, error) {
 	if subtle.ConstantTimeCompare([]byte(w.key(r.Header)), []byte(s.key)) == 0 {
 		return http.StatusUnauthorized, nil, fmt.Errorf("the key is wrong: %s", w.key(r.Header))
 	}
-	if call := r.PathValue("call"); call != "" && !strings.HasSuffix(call, ":generateContent") {
+	call := r.PathValue("call")
+	streamed := strings.HasSuffix(call, ":streamGenerateContent") && r.URL.Query().Get("alt") == "sse"
+	if call != "" && !streamed && !strings.HasSuffix(call, ":generateContent") {
 		return http.StatusNotFound, nil, errors.New("no such method")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRequest))
@@ -114,7 +121,53 @@ func (s *Server) say(w wire, r *http.Request) (int, any, error) {
 	for _, c := range t.Calls {
 		said += len(text(c.Arguments))
 	}
-	return http.StatusOK, w.answer(t, ids, [2]int{len(body)/4 + 1, said/4 + 1}), nil
+	tokens := [2]int{len(body)/4 + 1, said/4 + 1}
+	var wanted struct {
+		Stream bool `json:"stream"`
+	}
+	if err := json.Unmarshal(body, &wanted); err != nil {
+		return http.StatusBadRequest, nil, err
+	}
+	if !streamed && !wanted.Stream || t.Plain {
+		return http.StatusOK, w.answer(t, ids, tokens), nil
+	}
+	events := w.stream(t, ids, tokens)
+	if s.breaks(line, index, t) {
+		events = events[:len(events)/2]
+	}
+	return http.StatusOK, events, nil
+}
+
+// breaks says whether a stream is to end within the answer.
+func (s *Server) breaks(line string, index int, t Turn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[fmt.Sprintf("%s/%d", line, index)] <= len(t.Refuse)+t.Break
+}
+
+// send writes server-sent events.
+func send(rw http.ResponseWriter, events []any) {
+	for _, e := range events {
+		if _, err := io.WriteString(rw, event(e)+"\n\n"); err != nil {
+			return // whoever asked is gone
+		}
+		if f, ok := rw.(http.Flusher); ok {
+			f.Flush()
+		}
+	}
+}
+
+// event is one: an object, which may have a type, or text as it stands.
+func event(e any) string {
+	o, ok := e.(object)
+	if !ok {
+		return fmt.Sprintf("data: %s", e)
+	}
+	data := "data: " + text(o)
+	if name, ok := o["type"].(string); ok {
+		return "event: " + name + "\n" + data
+	}
+	return data
 }
 
 // refusal is the status that a request is refused with, if it is.

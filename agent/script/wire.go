@@ -15,17 +15,18 @@ type wire struct {
 	// read gives the conversation of a request, and whether it has tools.
 	read   func(body []byte) ([]message, bool, error)
 	answer func(t Turn, ids []string, tokens [2]int) any
+	stream func(t Turn, ids []string, tokens [2]int) []any
 	refuse func(status int, why string) any
 }
 
 var wires = []wire{
-	{"POST /v1/messages", anthropicKey, readAnthropic, answerAnthropic, func(_ int, why string) any {
+	{"POST /v1/messages", anthropicKey, readAnthropic, answerAnthropic, streamAnthropic, func(_ int, why string) any {
 		return object{"type": "error", "error": object{"type": "invalid_request_error", "message": why}}
 	}},
-	{"POST /v1/chat/completions", func(h http.Header) string { key, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer "); return key }, readOpenAI, answerOpenAI, func(_ int, why string) any {
+	{"POST /v1/chat/completions", func(h http.Header) string { key, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer "); return key }, readOpenAI, answerOpenAI, streamOpenAI, func(_ int, why string) any {
 		return object{"error": object{"message": why, "type": "invalid_request_error", "param": nil, "code": nil}}
 	}},
-	{"POST /v1beta/models/{call}", func(h http.Header) string { return h.Get("X-Goog-Api-Key") }, readGemini, answerGemini, func(status int, why string) any {
+	{"POST /v1beta/models/{call}", func(h http.Header) string { return h.Get("X-Goog-Api-Key") }, readGemini, answerGemini, streamGemini, func(status int, why string) any {
 		return object{"error": object{"code": status, "message": why, "status": "INVALID_ARGUMENT"}}
 	}},
 }
