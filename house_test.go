@@ -70,7 +70,7 @@ var rooms = []room{
 }
 
 // public are the folders that programs of others may import.
-var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "network", "network/policy", "profile", "driver", "rest", "tool"}
+var public = []string{"sandbox", "guest", "engine", "interpreter", "image", "network", "network/policy", "profile", "driver", "rest", "tool", "agent"}
 
 // tryWithin are the folders whose tests make real sandboxes to try themselves in.
 var tryWithin = []string{"agent", "cli", "engine", "interpreter", "rest", "rest/e2b", "tool"}
