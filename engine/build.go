@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 )
 
@@ -25,9 +26,11 @@ type build struct {
 
 // tell passes a step on to those who wait.
 func (b *build) tell(step string) {
-	b.mu.Lock()
-	b.last = step
-	b.mu.Unlock()
+	if !strings.HasPrefix(step, StepOutput) {
+		b.mu.Lock()
+		b.last = step
+		b.mu.Unlock()
+	}
 	b.telling.Lock()
 	defer b.telling.Unlock()
 	for notify := range b.told {

@@ -92,7 +92,7 @@ func (e *Engine) Prepare(ctx context.Context, driver sandbox.Driver, recipe Reci
 	if err := e.reserve(recipe.Name); err != nil {
 		return nil, err
 	}
-	t, err := e.prepare(ctx, driver, recipe, nil, notify)
+	t, err := e.prepare(ctx, driver, recipe, nil, noArchives, notify)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {

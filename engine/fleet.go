@@ -41,6 +41,7 @@ type fleet struct {
 	// catalogue is the templates of tenants, and layers what is kept of their recipes.
 	catalogue *catalogue
 	layers    *layers
+	archives  *archives
 
 	noting  sync.Mutex      // held while one is noted
 	noted   map[string]bool // drivers that are noted as used
@@ -72,6 +73,9 @@ func Open(opts Options) (*Engine, error) {
 		err = f.layers.recover()
 	}
 	if err == nil {
+		err = f.archives.recover()
+	}
+	if err == nil {
 		err = f.catalogue.recover()
 	}
 	if err != nil {
@@ -97,6 +101,9 @@ func (f *fleet) open(opts Options) (err error) {
 		return err
 	}
 	if f.layers, err = openLayers(f); err != nil {
+		return err
+	}
+	if f.archives, err = openArchives(f); err != nil {
 		return err
 	}
 	f.rights.giveWay = f.layers.giveWay

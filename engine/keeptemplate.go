@@ -197,7 +197,7 @@ func (c *catalogue) remaking(v *version) func(context.Context, func(string)) (*T
 			if v.record.Kept != "" {
 				c.fleet.engine.log.Warn("engine: the memory of a template cannot be used; it is prepared anew", "template", v.name(), "err", err)
 			}
-			return c.cook(ctx, v, false, notify)
+			return c.cook(ctx, v, maxRun, notify)
 		})
 	}
 }

@@ -15,11 +15,12 @@ type layerCache struct {
 	driver sandbox.Driver
 	images sandbox.ImageIdentifier
 	recipe Recipe
+	steps  []Step
 	image  string   // the identity of the recipe's image
 	keys   []string // of the files after each command
 
-	// fresh says that no layer is used; what the commands leave replaces them.
-	fresh bool
+	// fresh is from which command on no layer is used: what those leave replaces them.
+	fresh int
 	// alone says that nothing more is kept or waited for: a sandbox that has more to it
 	// than files, or no room for them, has no layers from there on.
 	alone bool
@@ -33,15 +34,15 @@ type layerCache struct {
 // not in the key, and may have changed it. Errors: those of Create for the image.
 func (l *layers) cacheFor(ctx context.Context, who Caller, driver sandbox.Driver, recipe Recipe) (*layerCache, error) {
 	images, ok := driver.(sandbox.ImageIdentifier)
-	if !ok || len(recipe.Run) == 0 || len(recipe.Spec.Mounts) > 0 || !l.keepsFiles(driver) {
+	if !ok || len(recipe.steps()) == 0 || len(recipe.Spec.Mounts) > 0 || !l.keepsFiles(driver) {
 		return nil, nil
 	}
 	image, err := images.ImageIdentity(ctx, recipe.Spec.Image)
 	if err != nil || image == "" {
 		return nil, err
 	}
-	return &layerCache{layers: l, who: who, driver: driver, images: images, recipe: recipe, image: image,
-		keys: layerKeys(who.Tenant, driver.Info().Name, image, recipe.Spec, recipe.Run)}, nil
+	keys := layerKeys(who.Tenant, driver.Info().Name, image, recipe.Spec, recipe.Run, recipe.Steps...)
+	return &layerCache{layers: l, who: who, driver: driver, images: images, recipe: recipe, steps: recipe.steps(), image: image, keys: keys, fresh: len(keys)}, nil
 }
 
 // keepsFiles says whether a driver may be able to keep files and to give them back.
@@ -63,10 +64,7 @@ func (l *layers) cannot(driver string) {
 // longest finds the layer with the most commands, or nil, and says how many those are.
 func (c *layerCache) longest() (base *layer, commands int) {
 	c.release()
-	if c.fresh {
-		return nil, 0
-	}
-	c.held, commands = c.layers.hold(c.keys)
+	c.held, commands = c.layers.hold(c.keys[:c.fresh])
 	if commands > 0 {
 		base = c.held[len(c.held)-1]
 	}
@@ -77,11 +75,11 @@ func (c *layerCache) longest() (base *layer, commands int) {
 // does: then that is given. Who made the layer before is not done until it has claimed the
 // next, so that it goes on and nobody overtakes it.
 func (c *layerCache) claim(command int) (other *flight) {
-	if c.fresh || c.alone || command >= len(c.keys) {
+	if c.alone || command >= c.fresh {
 		c.end(layerKept, nil)
 		return nil
 	}
-	next, mine := c.layers.flights.begin(c.keys[command], shown(c.recipe.Run[command]))
+	next, mine := c.layers.flights.begin(c.keys[command], c.steps[command].shown())
 	c.end(layerKept, nil)
 	if !mine {
 		return next
@@ -122,7 +120,7 @@ func (c *layerCache) keep(ctx context.Context, keeper sandbox.Snapshotter, comma
 		return &sandbox.Error{Class: sandbox.Conflict, Reason: "the image has changed meanwhile"}
 	}
 	made, err := c.layers.keep(ctx, c.who, keeper, layerRecord{Tenant: c.who.Tenant, Driver: c.driver.Info().Name,
-		Key: c.keys[command], Step: command + 1, Command: shown(c.recipe.Run[command])}, c.below())
+		Key: c.keys[command], Step: command + 1, Command: c.steps[command].shown()}, c.below())
 	if err == nil {
 		c.held = append(c.held, made)
 	}

@@ -26,20 +26,26 @@ var unkeyed = map[string]string{
 	"Timeouts.Lifetime":    "a template has none",
 	"Limits.DiskReadRate":  "it changes how long a command takes",
 	"Limits.DiskWriteRate": "it changes how long a command takes",
+	"Step.Name":            "it is how a step is told of",
 }
 
 // layerKeys names the files of a sandbox after each command of a recipe by all that they
 // come of: whose they are, the driver, the image, the Spec and the commands so far.
-func layerKeys(tenant, driver, image string, spec sandbox.Spec, run [][]string) []string {
+func layerKeys(tenant, driver, image string, spec sandbox.Spec, run [][]string, steps ...Step) []string {
 	sum := sha256.New()
 	for _, part := range []string{layerFormat, tenant, driver, image} {
 		writeText(sum, part)
 	}
 	writeValue(sum, reflect.ValueOf(spec))
-	keys := make([]string, len(run))
-	for i, command := range run {
+	keys := make([]string, 0, len(run)+len(steps))
+	for _, command := range run {
 		writeValue(sum, reflect.ValueOf(command))
-		keys[i] = hex.EncodeToString(sum.Sum(nil))
+		keys = append(keys, hex.EncodeToString(sum.Sum(nil)))
+	}
+	for _, step := range steps {
+		writeText(sum, "step")
+		writeValue(sum, reflect.ValueOf(step))
+		keys = append(keys, hex.EncodeToString(sum.Sum(nil)))
 	}
 	return keys
 }

@@ -25,6 +25,15 @@ func TestEveryFieldIsKeyed(t *testing.T) {
 			t.Errorf("that %s does not change the key is %v", name, same)
 		}
 	})
+	var step Step
+	stepKey := func(s Step) string { return layerKeys("", "", "", sandbox.Spec{}, nil, s)[0] }
+	eachField(t, reflect.ValueOf(&step).Elem(), "", func(name string) {
+		_, without := unkeyed[name]
+		delete(left, name)
+		if same := stepKey(step) == stepKey(Step{}); same != without {
+			t.Errorf("that %s does not change the key is %v", name, same)
+		}
+	})
 	for name := range left {
 		t.Errorf("%s does not matter, and there is no such field", name)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 )
 
@@ -14,6 +15,7 @@ type lines struct {
 	want  []byte
 	seen  chan struct{} // closed when the text was seen
 	once  sync.Once
+	tell  func(line string) // unless it is nil, is told of every line
 	mu    sync.Mutex
 	begun []byte // of the line that is not complete
 	last  []byte
@@ -35,11 +37,24 @@ func (l *lines) Write(p []byte) (int, error) {
 			l.once.Do(func() { close(l.seen) })
 		}
 		if ended {
+			if l.tell != nil {
+				l.tell(strings.ToValidUTF8(string(bytes.TrimRight(l.begun, "\r")), "?"))
+			}
 			l.begun = l.begun[:0]
 		}
 		rest = after
 	}
 	return len(p), nil
+}
+
+// end tells of a last line that nothing ends.
+func (l *lines) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tell != nil && len(l.begun) > 0 {
+		l.tell(strings.ToValidUTF8(string(l.begun), "?"))
+	}
+	l.begun = nil
 }
 
 // tail is the end of what was written.

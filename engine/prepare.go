@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ const (
 	StepAwait  = "waiting for another preparation that is running" // the same
 	StepStart  = "starting"
 	StepReady  = "waiting until it is ready"
+	// StepOutput is no step: a line of what the last one writes follows it.
+	StepOutput = "| "
 	StepTry    = "trying a fork"
 	// Those of a template that is made of a sandbox, or of its memory.
 	StepFork    = "forking the sandbox"
@@ -34,6 +37,7 @@ type preparation struct {
 	instance sandbox.Instance
 	fidelity sandbox.Fidelity // of forks of the instance
 	client   *guest.Client
+	archive  func(name string) (io.ReadCloser, error)
 	notify   func(step string)
 	commands []PreparedCommand
 	resident Resident
@@ -83,9 +87,11 @@ func (p *preparation) prepare(ctx context.Context) error {
 	if err := p.runAll(ctx); err != nil {
 		return err
 	}
-	p.notify(StepStart + " " + p.recipe.resident())
-	if err := p.start(ctx); err != nil {
-		return err
+	if p.recipe.Code != nil || len(p.recipe.Command) > 0 {
+		p.notify(StepStart + " " + p.recipe.resident())
+		if err := p.start(ctx); err != nil {
+			return err
+		}
 	}
 	p.notify(StepReady)
 	return p.awaitReady(ctx)
@@ -96,27 +102,29 @@ func (p *preparation) runAll(ctx context.Context) error {
 	if p.cache != nil {
 		return p.runCached(ctx)
 	}
-	for _, command := range p.recipe.Run {
-		if err := p.run(ctx, command); err != nil {
+	for _, step := range p.recipe.steps() {
+		if err := p.run(ctx, step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run runs a command to its end.
-func (p *preparation) run(ctx context.Context, command []string) error {
-	p.notify(StepRun + " " + shown(command))
+// run does a step to its end.
+func (p *preparation) run(ctx context.Context, step Step) error {
+	p.notify(StepRun + " " + step.shown())
 	start, output := time.Now(), newLines("")
-	status, err := runCommand(ctx, p.client, command, output)
+	output.tell = p.notifyLine
+	status, err := p.do(ctx, step, output)
+	output.end()
 	if err != nil {
-		return fmt.Errorf("engine: run %s: %w", shown(command), err)
+		return fmt.Errorf("engine: run %s: %w", step.shown(), err)
 	}
 	if status.Code != 0 || status.Signal != 0 {
-		return commandFailure{&sandbox.Error{Class: sandbox.Conflict, Op: "engine: run " + shown(command),
+		return commandFailure{&sandbox.Error{Class: sandbox.Conflict, Op: "engine: run " + step.shown(),
 			Reason: "it " + ending(status) + said(output)}}
 	}
-	p.commands = append(p.commands, PreparedCommand{Command: shown(command), Took: time.Since(start)})
+	p.commands = append(p.commands, PreparedCommand{Command: step.shown(), Took: time.Since(start)})
 	return nil
 }
 
@@ -125,8 +133,11 @@ type commandFailure struct{ error }
 
 func (f commandFailure) Unwrap() error { return f.error }
 
-func runCommand(ctx context.Context, client *guest.Client, command []string, output *lines) (guest.Status, error) {
-	running, err := client.Start(ctx, guest.Cmd{Path: command[0], Args: command[1:], Stdout: output, Stderr: output})
+// notifyLine tells of a line of output.
+func (p *preparation) notifyLine(line string) { p.notify(StepOutput + line) }
+
+func runCommand(ctx context.Context, client *guest.Client, cmd guest.Cmd) (guest.Status, error) {
+	running, err := client.Start(ctx, cmd)
 	if err != nil {
 		return guest.Status{}, err
 	}
@@ -140,6 +151,7 @@ func (p *preparation) start(ctx context.Context) error {
 	}
 	command := p.recipe.Command
 	p.output = newLines(p.recipe.Ready.Line)
+	p.output.tell = p.notifyLine
 	streams, err := startStreams(ctx, p.client, guest.Cmd{Path: command[0], Args: command[1:], Stdout: p.output, Stderr: p.output})
 	if err != nil {
 		return fmt.Errorf("engine: start %s: %w", shown(command), err)
@@ -199,14 +211,18 @@ func (p *preparation) awaitLine(ctx context.Context) error {
 
 // awaitProbe asks until the answer is yes.
 func (p *preparation) awaitProbe(ctx context.Context, missing string, probe func(context.Context) (bool, error)) error {
+	running := p.residentDone()
 	for {
 		yes, err := probe(ctx)
 		if yes || err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
-		case <-p.residentDone():
-			return p.ended()
+		case <-running:
+			if !p.recipe.Idle || p.failed() {
+				return p.ended()
+			}
+			running = nil // it has done what it was for
 		case <-ctx.Done():
 			return p.late(ctx, missing)
 		case <-time.After(probeEvery):
@@ -223,7 +239,7 @@ func (p *preparation) fileExists(ctx context.Context) (bool, error) {
 }
 
 func (p *preparation) commandSucceeds(ctx context.Context) (bool, error) {
-	status, err := runCommand(ctx, p.client, p.recipe.Ready.Command, newLines(""))
+	status, err := runCommand(ctx, p.client, guest.Cmd{Path: p.recipe.Ready.Command[0], Args: p.recipe.Ready.Command[1:]})
 	return err == nil && status.Code == 0 && status.Signal == 0, err
 }
 
@@ -234,6 +250,12 @@ func (p *preparation) residentDone() <-chan struct{} {
 		return nil
 	}
 	return p.streams.Done()
+}
+
+// failed says whether what was to be left running has ended, and not well.
+func (p *preparation) failed() bool {
+	status, err := p.streams.Status()
+	return err != nil || status.Code != 0 || status.Signal != 0
 }
 
 func (p *preparation) ended() error {

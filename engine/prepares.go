@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -84,7 +85,8 @@ func (c *catalogue) begin(ctx context.Context, who Caller, req TemplateRequest, 
 		Recipe         Recipe
 		Version        int
 		NoCache        bool
-	}{who.Tenant, req.Driver, recipe, said.version, req.NoCache})
+		NoCacheFrom    int
+	}{who.Tenant, req.Driver, recipe, said.version, req.NoCache, req.NoCacheFrom})
 	if err != nil {
 		return nil, false, err
 	}
@@ -98,7 +100,7 @@ func (c *catalogue) begin(ctx context.Context, who Caller, req TemplateRequest, 
 		return nil, false, err
 	}
 	v.record.Recipe, v.record.Asked = recipe, req.Driver
-	return c.start(ctx, v, digest, c.cooking(v, who, req.NoCache)), false, nil
+	return c.start(ctx, v, digest, c.cooking(v, who, req.cached())), false, nil
 }
 
 // next is the next version of a name, of which nothing is there yet. Errors: Conflict.
@@ -137,14 +139,14 @@ func (c *catalogue) taken(key templateKey, want, number int) error {
 func uniqueTags(tags []string) []string { return slices.Compact(slices.Sorted(slices.Values(tags))) }
 
 // cooking is how a version is made of its recipe.
-func (c *catalogue) cooking(v *version, who Caller, noCache bool) func(context.Context, func(string)) (*Template, error) {
+func (c *catalogue) cooking(v *version, who Caller, cached int) func(context.Context, func(string)) (*Template, error) {
 	return func(ctx context.Context, notify func(string)) (*Template, error) {
-		return c.granted(who, v, func() (*Template, error) { return c.cook(ctx, v, noCache, notify) })
+		return c.granted(who, v, func() (*Template, error) { return c.cook(ctx, v, cached, notify) })
 	}
 }
 
 // cook makes a template of a recipe with the first driver that can.
-func (c *catalogue) cook(ctx context.Context, v *version, noCache bool, notify func(string)) (*Template, error) {
+func (c *catalogue) cook(ctx context.Context, v *version, cached int, notify func(string)) (*Template, error) {
 	recipe := v.record.Recipe
 	list, err := c.fleet.drivers.Candidates(v.record.Asked, recipe.Spec.Isolation)
 	if err != nil {
@@ -157,7 +159,7 @@ func (c *catalogue) cook(ctx context.Context, v *version, noCache bool, notify f
 		err := c.fleet.uses(driver)
 		if err == nil {
 			var t *Template
-			if t, err = c.cookWith(ctx, driver, v, recipe, noCache, notify); err == nil {
+			if t, err = c.cookWith(ctx, driver, v, recipe, cached, notify); err == nil {
 				return t, nil
 			}
 		}
@@ -173,17 +175,18 @@ func (c *catalogue) cook(ctx context.Context, v *version, noCache bool, notify f
 
 // cookWith makes a template of a recipe, of which v is the version, with layers where the
 // driver has what those need.
-func (c *catalogue) cookWith(ctx context.Context, driver sandbox.Driver, v *version, recipe Recipe, noCache bool, notify func(string)) (*Template, error) {
+func (c *catalogue) cookWith(ctx context.Context, driver sandbox.Driver, v *version, recipe Recipe, cached int, notify func(string)) (*Template, error) {
 	defer c.fleet.engine.making.begin(recipe.Spec.Image)()
 	cache, err := c.fleet.layers.cacheFor(ctx, v.record.who(), driver, recipe)
 	if err != nil {
 		return nil, err
 	}
 	if cache != nil {
-		cache.fresh = noCache
+		cache.fresh = min(cached, len(cache.keys))
 		defer cache.close()
 	}
-	return c.fleet.engine.prepare(ctx, driver, recipe, cache, notify)
+	archive := func(name string) (io.ReadCloser, error) { return c.fleet.archives.open(v.key.tenant, name) }
+	return c.fleet.engine.prepare(ctx, driver, recipe, cache, archive, notify)
 }
 
 // granted makes the sandbox of a version, which takes its part of the tenant's quota

@@ -18,10 +18,15 @@ type Recipe struct {
 	// Run are commands that are run to their ends, one after another; one that
 	// fails fails the preparation.
 	Run [][]string `json:"run,omitempty"`
+	// Steps come after those commands, and say more of what is done.
+	Steps []Step `json:"steps,omitempty"`
 	// Command is the process that is left running, unless Code is.
 	Command []string `json:"command,omitempty"`
 	// Code is run in an interpreter that is left running, unless a Command is.
 	Code *Code `json:"code,omitempty"`
+	// Idle says that nothing need be left running: a Command may end well, and there may be
+	// none.
+	Idle bool `json:"idle,omitempty"`
 	// Ready says when the template can be forked.
 	Ready Ready `json:"ready,omitzero"`
 }
@@ -68,11 +73,16 @@ func (r Recipe) Validate() error {
 	if r.Spec.Timeouts.Lifetime != 0 {
 		return sandbox.Invalidf("timeouts.lifetime", "a template has none; state it for its children")
 	}
-	if len(r.Run) > maxRun {
-		return sandbox.Invalidf("run", "%d commands are more than %d", len(r.Run), maxRun)
+	if len(r.Run)+len(r.Steps) > maxRun {
+		return sandbox.Invalidf("run", "%d commands are more than %d", len(r.Run)+len(r.Steps), maxRun)
 	}
 	for _, command := range r.Run {
 		if err := validCommand("run", command); err != nil {
+			return err
+		}
+	}
+	for _, step := range r.Steps {
+		if err := step.validate(); err != nil {
 			return err
 		}
 	}
@@ -92,6 +102,11 @@ func ValidName(name string) error {
 
 func (r Recipe) validateResident() error {
 	switch {
+	case len(r.Command) == 0 && r.Code == nil && r.Idle:
+		if r.Ready.Line != "" {
+			return sandbox.Invalidf("ready.line", "there is no command whose output could have it")
+		}
+		return nil
 	case len(r.Command) == 0 && r.Code == nil:
 		e := sandbox.Invalidf("command", "there is nothing to leave running")
 		e.Remedy = "give a command or code"

@@ -42,10 +42,10 @@ func (p *preparation) tryCached(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	p.commands = make([]PreparedCommand, 0, len(p.recipe.Run))
-	for _, command := range p.recipe.Run[:done] {
-		p.notify(StepCached + " " + shown(command))
-		p.commands = append(p.commands, PreparedCommand{Command: shown(command), Cached: true})
+	p.commands = make([]PreparedCommand, 0, len(c.steps))
+	for _, step := range c.steps[:done] {
+		p.notify(StepCached + " " + step.shown())
+		p.commands = append(p.commands, PreparedCommand{Command: step.shown(), Cached: true})
 	}
 	return p.runRest(ctx, done)
 }
@@ -75,8 +75,8 @@ func (p *preparation) runRest(ctx context.Context, from int) (again bool, err er
 	if err != nil {
 		return false, err
 	}
-	for i := from; i < len(p.recipe.Run); i++ {
-		if err := p.run(ctx, p.recipe.Run[i]); err != nil {
+	for i := from; i < len(p.cache.steps); i++ {
+		if err := p.run(ctx, p.cache.steps[i]); err != nil {
 			return false, err
 		}
 		if err := p.keepLayer(ctx, i, before); err != nil {
@@ -102,7 +102,7 @@ func (p *preparation) keepLayer(ctx context.Context, command int, before populat
 	why, err := p.tryKeep(ctx, command, before)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("engine: keep what %s left: %w", shown(p.recipe.Run[command]), context.Cause(ctx))
+		return fmt.Errorf("engine: keep what %s left: %w", p.cache.steps[command].shown(), context.Cause(ctx))
 	case err != nil:
 		why = err.Error()
 		if sandbox.ClassOf(err) == sandbox.Unsupported {

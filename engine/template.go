@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"time"
 
@@ -51,13 +52,13 @@ func (t *Template) Fork(ctx context.Context, specs ...sandbox.Spec) ([]*Child, e
 }
 
 // prepare makes a template, or leaves nothing behind. Without a cache, every command runs.
-func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Recipe, cache *layerCache, notify func(string)) (_ *Template, err error) {
+func (e *Engine) prepare(ctx context.Context, driver sandbox.Driver, recipe Recipe, cache *layerCache, archive func(string) (io.ReadCloser, error), notify func(string)) (_ *Template, err error) {
 	defer e.making.begin(recipe.Spec.Image)()
 	start := time.Now()
 	if notify == nil {
 		notify = func(string) {}
 	}
-	p := &preparation{recipe: recipe, driver: driver, cache: cache, notify: notify}
+	p := &preparation{recipe: recipe, driver: driver, cache: cache, archive: archive, notify: notify}
 	defer func() { err = errors.Join(err, p.close(ctx, err != nil)) }()
 	if err := p.prepare(ctx); err != nil {
 		return nil, err

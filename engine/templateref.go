@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -26,11 +27,16 @@ func parseRef(text string) (templateRef, error) {
 		return templateRef{name: name, version: version}, nil
 	}
 	name, tag, tagged := strings.Cut(text, ":")
-	if ValidName(name) != nil || tagged && !sandbox.IsName(tag, maxName) {
+	if ValidName(name) != nil || tagged && !isTag(tag) {
 		return templateRef{}, wrong
 	}
 	return templateRef{name: name, tag: tag}, nil
 }
+
+// aTag is what a tag looks like.
+var aTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
+
+func isTag(text string) bool { return aTag.MatchString(text) }
 
 // whole says that the name alone is given, which is all versions to those who remove.
 func (r templateRef) whole() bool { return r.tag == "" && r.version == 0 }

@@ -36,6 +36,8 @@ type TemplateRequest struct {
 	// NoCache has every command of the recipe run, also those whose files are kept. What
 	// they leave is kept instead.
 	NoCache bool `json:"no_cache,omitempty"`
+	// NoCacheFrom has the commands from a number on run so, the first being 1; zero is none.
+	NoCacheFrom int `json:"no_cache_from,omitempty"`
 	// Key makes the call idempotent: the same key gives the same answer.
 	Key string `json:"-"`
 }
@@ -137,12 +139,26 @@ const (
 	maxSource = 1 << 20 // of code, which is remembered
 )
 
+// cached is of how many commands the kept files may be used.
+func (r TemplateRequest) cached() int {
+	switch {
+	case r.NoCache:
+		return 0
+	case r.NoCacheFrom > 0:
+		return min(r.NoCacheFrom-1, maxRun)
+	}
+	return maxRun
+}
+
 func (r TemplateRequest) validate(who Caller) error {
 	if err := r.Recipe.Validate(); err != nil {
 		return err
 	}
 	if r.Recipe.Code != nil && len(r.Recipe.Code.Source) > maxSource {
 		return sandbox.Invalidf("code", "%d bytes are more than %d", len(r.Recipe.Code.Source), maxSource)
+	}
+	if r.NoCacheFrom < 0 {
+		return sandbox.Invalidf("no_cache_from", "%d is negative", r.NoCacheFrom)
 	}
 	if r.Recipe.Spec.ID != "" {
 		return sandbox.Invalidf("recipe.spec.id", "ids are the engine's: leave it empty")
@@ -175,8 +191,8 @@ func (d declaration) validate(who Caller) error {
 		return sandbox.Invalidf("tags", "%d are more than %d", len(d.tags), maxTags)
 	}
 	for _, tag := range d.tags {
-		if !sandbox.IsName(tag, maxName) {
-			return sandbox.Invalidf("tags", "%.80q must be lower-case letters, digits and dashes, at most %d", tag, maxName)
+		if !isTag(tag) {
+			return sandbox.Invalidf("tags", "%.80q must be letters, digits, dots, dashes and underscores, at most %d, and begins with a letter or digit", tag, maxName)
 		}
 	}
 	return terms{key: d.key}.validate(who)

@@ -185,7 +185,7 @@ func TestVersionsAndTags(t *testing.T) {
 	_, err = e.PrepareTemplate(t.Context(), alice, bashRequest("app", "false"), nil)
 	wantClass(t, err, sandbox.Conflict)
 	check("after failures", map[string]string{"app": "three", "app:stable": "three"})
-	for _, ref := range []string{"App", "app@0", "app@01", "app:", "app@", "", "app:A"} {
+	for _, ref := range []string{"App", "app@0", "app@01", "app:", "app@", "", "app:-a"} {
 		if ref != "" {
 			_, err := e.Create(t.Context(), alice, engine.CreateRequest{Template: ref})
 			wantClass(t, err, sandbox.Invalid)

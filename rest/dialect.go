@@ -106,6 +106,15 @@ func (v *Visit) Creation() (leave func(), err error) {
 	return v.server.creations.enter(v.Who.Name)
 }
 
+// Failure is an error of what goes on after the request, as the caller may be told of it.
+// The log has what is the daemon's own fault.
+func (v *Visit) Failure(err error) Failure {
+	if sandbox.ClassOf(err) == sandbox.Internal {
+		v.server.log.Error("rest: failed", "operation", v.request.route.name, "who", v.Who.Name, "err", err)
+	}
+	return failureOf(err, v.Who.Operator)
+}
+
 // Guest carries the request to a path of a sandbox's guest service, and the answer back.
 // Keys and tokens do not go there.
 func (v *Visit) Guest(id, path string) error {

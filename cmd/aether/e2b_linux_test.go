@@ -42,7 +42,7 @@ func TestE2BClients(t *testing.T) {
 	host, port, _ := net.SplitHostPort(outside.Addr().String())
 	url, files, want := "http://"+s.address, "life network inside ports code", e2bBehaviours
 	if os.Geteuid() == 0 {
-		files, want = files+" volumes", want+1
+		files, want = files+" volumes templates", want+1+26
 	}
 	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"), "OUTSIDE="+host+"/"+port)
 	if len(results) != want {

@@ -6,8 +6,7 @@ import (
 
 // absent is what E2B has and the daemon has not, or has elsewhere.
 var absent = map[string]string{
-	"/templates": "templates are not built by this API", "/v2/templates": "templates are not built by this API", "/v3/templates": "templates are not built by this API",
-	"/secrets":       "secrets are made by `aether secret` and /v1/secrets",
+	"/templates": "templates are built by /v3/templates, and are nobody else's", "/v2/templates": "templates are built by /v3/templates",
 	"/volumecontent": "files of volumes are reached from a sandbox that has them", "/teams": "there are tenants, and no teams", "/nodes": "there is one host",
 	"/api-keys": "keys are made by `aether key` and /v1/keys", "/access-tokens": "keys are made by `aether key` and /v1/keys",
 }

@@ -31,6 +31,7 @@ const (
 	markCode     = "e2b.code"    // it has code contexts
 	markPrivate  = "e2b.private" // its ports ask for a token
 	markHost     = "e2b.host"    // what its ports see as their host
+	markBuild    = "e2b.build"   // the build that has made a template
 )
 
 // sandboxBody is a sandbox as its maker is told of it.

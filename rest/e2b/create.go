@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -159,9 +160,9 @@ func (d *Dialect) origin(ctx context.Context, who engine.Caller, name string) (o
 	if s, err := d.engine.GetSnapshot(ctx, who, name); err == nil {
 		return originOf(s), nil
 	}
-	t, err := d.engine.GetTemplate(ctx, who, name)
+	t, err := d.template(ctx, who, name)
 	if err == nil {
-		return origin{id: t.Name, alias: t.Name, template: name, code: t.Recipe.Spec.Metadata[markCode] != ""}, nil
+		return origin{id: t.Name, alias: t.Name, template: fmt.Sprintf("%s@%d", t.Name, t.Version), code: t.Recipe.Spec.Metadata[markCode] != ""}, nil
 	}
 	if isBuiltin(name) {
 		return origin{id: name, alias: name, code: name == codeTemplate}, nil

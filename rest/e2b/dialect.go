@@ -3,6 +3,7 @@ package e2b
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,10 @@ type Engine interface {
 	rest.Engine
 	// CountMatching says how many sandboxes List would give in all of its pages.
 	CountMatching(ctx context.Context, who engine.Caller, q engine.Query) (int, error)
+	// HasArchive says whether an archive of files for templates is there, and KeepArchive
+	// keeps one.
+	HasArchive(ctx context.Context, who engine.Caller, name string) (bool, error)
+	KeepArchive(ctx context.Context, who engine.Caller, name string, from io.Reader) error
 }
 
 var _ Engine = (*engine.Engine)(nil)
@@ -38,6 +43,7 @@ type Dialect struct {
 	domain string
 	ports  *ports
 	books  *books
+	builds *builds
 }
 
 var _ rest.Dialect = (*Dialect)(nil)
@@ -47,18 +53,19 @@ func New(opts Options) (*Dialect, error) {
 	if opts.Engine == nil || len(opts.Key) != keyBytes {
 		return nil, sandbox.Invalidf("options", "a dialect needs an engine and a key of %d bytes", keyBytes)
 	}
-	return &Dialect{engine: opts.Engine, tokens: opts.Key, domain: opts.Domain, ports: newPorts(opts.Engine), books: newBooks(opts.Engine)}, nil
+	return &Dialect{engine: opts.Engine, tokens: opts.Key, domain: opts.Domain, ports: newPorts(opts.Engine), books: newBooks(opts.Engine), builds: newBuilds()}, nil
 }
 
-// Close lets go of connections that are kept for later.
+// Close ends the builds that run, and lets go of connections that are kept for later.
 func (d *Dialect) Close() {
+	d.builds.close()
 	d.ports.plain.CloseIdleConnections()
 	d.ports.h2.CloseIdleConnections()
 }
 
 // Operations implements rest.Dialect.
 func (d *Dialect) Operations() []rest.Operation {
-	list := slices.Concat(d.sandboxOperations(), d.otherOperations(), absentOperations())
+	list := slices.Concat(d.sandboxOperations(), d.otherOperations(), d.templateOperations(), d.secretOperations(), absentOperations())
 	for i := range list {
 		if list[i].Refuse == nil {
 			list[i].Refuse = refuse

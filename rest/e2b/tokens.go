@@ -65,4 +65,7 @@ func (t tokens) derive(what, id string) string {
 func (t tokens) access(id string) string  { return t.derive("access", id) }
 func (t tokens) traffic(id string) string { return t.derive("traffic", id) }
 
+// upload is the token for sending the files of a step of a build.
+func (t tokens) upload(tenant, hash string) string { return t.derive("upload "+tenant, hash) }
+
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

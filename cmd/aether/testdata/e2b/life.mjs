@@ -62,8 +62,8 @@ export default {
     }
   },
   'not here: told with the reason': async () => {
-    for (const [method, path] of [['POST', '/v3/templates'], ['GET', '/templates'], ['GET', '/templates/aliases/x'], ['POST', '/v2/templates/a/builds/b'],
-      ['GET', '/secrets'], ['GET', '/volumecontent/x/file'], ['GET', '/teams'], ['GET', '/api-keys']]) {
+    for (const [method, path] of [['POST', '/v2/templates'], ['POST', '/templates'], ['PATCH', '/v2/templates/x'],
+      ['GET', '/volumecontent/x/file'], ['GET', '/teams'], ['GET', '/api-keys']]) {
       const r = await call(method, path, method === 'POST' ? {} : undefined)
       assert.deepEqual([r.status, r.body.code, r.body.message.length > 20], [501, 501, true], path)
     }

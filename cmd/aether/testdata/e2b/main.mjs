@@ -13,7 +13,7 @@ for (const file of files) {
     try {
       await Promise.race([run(), late])
     } catch (e) {
-      error = e.stack ?? `${e}`
+      error = `${e}\n${e.stack}` // a builder replaces the stack, without the message
     }
     clearTimeout(timer)
     console.log(JSON.stringify({ name, ms: Date.now() - began, error }))
