@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"embed"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +26,7 @@ var e2bClient embed.FS
 
 // e2bBehaviours is how many the client tries: one that is missing is not taken for one that
 // passes.
-const e2bBehaviours = 120
+const e2bBehaviours = 125
 
 // TestE2BClients has the official clients of E2B use a daemon: each behaviour is a test.
 func TestE2BClients(t *testing.T) {
@@ -33,6 +37,8 @@ func TestE2BClients(t *testing.T) {
 	t.Setenv("AETHER_NET", gateway)
 	home := installE2B(t)
 	state := t.TempDir()
+	believed, socks := secretHost(t)
+	t.Setenv("SSL_CERT_FILE", believed)
 	s := serve(t, state)
 	outside, err := net.Listen("tcp", net.JoinHostPort(networktest.HostAddress(t), "0"))
 	if err != nil {
@@ -40,11 +46,12 @@ func TestE2BClients(t *testing.T) {
 	}
 	t.Cleanup(func() { outside.Close() })
 	host, port, _ := net.SplitHostPort(outside.Addr().String())
-	url, files, want := "http://"+s.address, "life network inside ports code", e2bBehaviours
+	url, files, want := "http://"+s.address, "life network inside ports code secrets", e2bBehaviours
 	if os.Geteuid() == 0 {
 		files, want = files+" volumes templates", want+1+26
 	}
-	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"), "OUTSIDE="+host+"/"+port)
+	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"), "OUTSIDE="+host+"/"+port,
+		"SOCKS="+socks, "OPERATOR_KEY="+newKey(t, state, "--operator"))
 	if len(results) != want {
 		t.Errorf("%d behaviours were tried, and there are %d", len(results), want)
 	}
@@ -81,6 +88,66 @@ func TestE2BDomain(t *testing.T) {
 			t.Errorf("%s: %s", r.Name, r.Error)
 		}
 	}
+}
+
+// secretHost is a host that says which key came to it: in a file the certificate that it is
+// believed by, and a proxy that reaches it under every name, as E2B's clients name proxies.
+func secretHost(t *testing.T) (believed, socks string) {
+	t.Helper()
+	roots, proxy := networktest.Host(t, "api.example.com", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("X-Key")) })
+	believed = filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(believed, roots, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go passSOCKS(conn, strings.TrimPrefix(proxy, "http://"))
+		}
+	}()
+	return believed, l.Addr().String()
+}
+
+// passSOCKS takes a SOCKS5 connection to any name to a proxy that asks for no more.
+func passSOCKS(conn net.Conn, to string) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	head := make([]byte, 2)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return
+	}
+	if _, err := in.Discard(int(head[1])); err != nil {
+		return
+	}
+	fmt.Fprint(conn, "\x05\x00")
+	asked := make([]byte, 5) // and a name with its length first, and a port
+	if _, err := io.ReadFull(in, asked); err != nil || asked[3] != 3 {
+		return
+	}
+	if _, err := in.Discard(int(asked[4]) + 2); err != nil {
+		return
+	}
+	out, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	fmt.Fprint(out, "CONNECT api.example.com:443 HTTP/1.1\r\nHost: api.example.com\r\n\r\n")
+	from := bufio.NewReader(out)
+	if _, err := http.ReadResponse(from, &http.Request{Method: http.MethodConnect}); err != nil {
+		return
+	}
+	fmt.Fprint(conn, "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00")
+	go func() { _, _ = io.Copy(out, in); out.Close() }()
+	_, _ = io.Copy(conn, from)
 }
 
 // behaviour is what a client found.
