@@ -158,11 +158,17 @@ type behaviour struct {
 }
 
 // runE2B runs the client and gives what it found.
-func runE2B(t *testing.T, home string, env ...string) (list []behaviour) {
+func runE2B(t *testing.T, home string, env ...string) []behaviour {
+	t.Helper()
+	return runClient(t, home, []string{"node", "main.mjs"}, env...)
+}
+
+// runClient runs a program that prints a line for each behaviour.
+func runClient(t *testing.T, home string, program []string, env ...string) (list []behaviour) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	client := exec.CommandContext(ctx, "node", "main.mjs")
+	client := exec.CommandContext(ctx, program[0], program[1:]...)
 	client.Dir, client.Env = home, append(os.Environ(), env...)
 	var complaints strings.Builder
 	client.Stderr = &complaints

@@ -93,7 +93,9 @@ func (d *Dialect) request(ctx context.Context, who engine.Caller, req newSandbox
 	if len(req.EnvVars) > 0 && !origin.plain() {
 		return asked, unsupported("envVars", "what runs already in a template or snapshot has its environment")
 	}
-	asked.Spec.Command.Env = req.EnvVars
+	if len(req.EnvVars) > 0 { // some clients send none as an empty object
+		asked.Spec.Command.Env = req.EnvVars
+	}
 	return asked, nil
 }
 

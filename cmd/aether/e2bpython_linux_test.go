@@ -1,0 +1,83 @@
+package main
+
+import (
+	"embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+//go:embed testdata/e2bpy
+var e2bPython embed.FS
+
+// pythonBehaviours is how many the clients try, both of them together.
+const pythonBehaviours = 70
+
+// TestE2BPython has the official clients of E2B for Python use a daemon, the one that waits
+// for answers and the one that does not: each behaviour is a test of both.
+func TestE2BPython(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a cell of an ordinary user may have one user, and templates are built by two")
+	}
+	gateway, err := gateways()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AETHER_NET", gateway)
+	home := installPython(t)
+	state := t.TempDir()
+	s := serve(t, state)
+	url := "http://" + s.address
+	results := runClient(t, home, []string{"python3", "main.py"}, "PYTHONPATH="+filepath.Join(home, "packages"), "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url,
+		"E2B_API_KEY="+newKey(t, state, "--tenant", "acme"))
+	if len(results) != pythonBehaviours {
+		t.Errorf("%d behaviours were tried, and there are %d", len(results), pythonBehaviours)
+	}
+	for _, r := range results {
+		t.Run(r.Name, func(t *testing.T) {
+			if r.Error != "" {
+				t.Error(r.Error)
+			}
+		})
+	}
+	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
+		t.Errorf("the daemon ends with %d: %s", status, s.complain)
+	}
+}
+
+// pipOffline is what pip says where no registry can be reached, or where it is not there.
+var pipOffline = regexp.MustCompile(`NewConnectionError|Could not find a version|No module named pip|ConnectTimeoutError|requires a different Python|externally-managed`)
+
+// installPython puts the clients and their packages in a directory.
+func installPython(t *testing.T) string {
+	t.Helper()
+	for _, tool := range []string{"python3", "node", "git", "bash"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("this host has no %s: %v", tool, err)
+		}
+	}
+	home := t.TempDir()
+	for _, name := range []string{"main.py", "requirements.txt"} {
+		text, err := e2bPython.ReadFile("testdata/e2bpy/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", "packages", "-r", "requirements.txt")
+	pip.Dir = home
+	out, err := pip.CombinedOutput()
+	if err != nil && pipOffline.Match(out) {
+		t.Skipf("this host cannot install packages: %s", out)
+	}
+	if err != nil {
+		t.Fatalf("pip install: %v\n%s", err, out)
+	}
+	return home
+}
