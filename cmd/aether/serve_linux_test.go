@@ -36,8 +36,14 @@ type service struct {
 // serve starts a daemon on a state directory and waits until it listens.
 func serve(t *testing.T, state string, flags ...string) *service {
 	t.Helper()
+	return serveOn(t, "cell", state, flags...)
+}
+
+// serveOn is serve with a driver.
+func serveOn(t *testing.T, driver, state string, flags ...string) *service {
+	t.Helper()
 	s := &service{t: t, state: state, complain: &strings.Builder{}, heard: make(chan struct{})}
-	args := append([]string{"serve", "--state", state, "--listen", "127.0.0.1:0", "--driver", "cell"}, flags...)
+	args := append([]string{"serve", "--state", state, "--listen", "127.0.0.1:0", "--driver", driver}, flags...)
 	s.cmd = aether(t, args...)
 	log, err := s.cmd.StderrPipe()
 	if err != nil {
