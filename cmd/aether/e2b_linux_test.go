@@ -26,7 +26,7 @@ var e2bClient embed.FS
 
 // e2bBehaviours is how many the client tries: one that is missing is not taken for one that
 // passes.
-const e2bBehaviours = 125
+const e2bBehaviours = 128
 
 // TestE2BClients has the official clients of E2B use a daemon: each behaviour is a test.
 func TestE2BClients(t *testing.T) {
@@ -46,11 +46,12 @@ func TestE2BClients(t *testing.T) {
 	}
 	t.Cleanup(func() { outside.Close() })
 	host, port, _ := net.SplitHostPort(outside.Addr().String())
-	url, files, want := "http://"+s.address, "life network inside ports code secrets", e2bBehaviours
+	url, files, want := "http://"+s.address, "life network inside ports code secrets scale", e2bBehaviours
 	if os.Geteuid() == 0 {
 		files, want = files+" volumes templates", want+1+26
 	}
-	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+newKey(t, state, "--tenant", "acme"), "OUTSIDE="+host+"/"+port,
+	key := newKey(t, state, "--tenant", "acme")
+	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key, "OUTSIDE="+host+"/"+port,
 		"SOCKS="+socks, "OPERATOR_KEY="+newKey(t, state, "--operator"))
 	if len(results) != want {
 		t.Errorf("%d behaviours were tried, and there are %d", len(results), want)
@@ -62,6 +63,7 @@ func TestE2BClients(t *testing.T) {
 			}
 		})
 	}
+	runExample(t, home, "computesdk.mjs", []string{"node"}, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key)
 	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
 		t.Errorf("the daemon ends with %d: %s", status, s.complain)
 	}
@@ -185,6 +187,23 @@ func runClient(t *testing.T, home string, program []string, env ...string) (list
 		list = append(list, b)
 	}
 	return list
+}
+
+// runExample runs a program of the examples with the packages of a directory.
+func runExample(t *testing.T, home, name string, program []string, env ...string) {
+	t.Helper()
+	text, err := os.ReadFile("../../examples/e2b/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, name), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	example := exec.CommandContext(t.Context(), program[0], append(program[1:], name)...)
+	example.Dir, example.Env = home, append(os.Environ(), env...)
+	if out, err := example.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "hello from 42" {
+		t.Errorf("%s: %v: %s", name, err, out)
+	}
 }
 
 // npmOffline is what npm says where no registry can be reached.

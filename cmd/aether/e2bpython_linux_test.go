@@ -32,8 +32,8 @@ func TestE2BPython(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
 	url := "http://" + s.address
-	results := runClient(t, home, []string{"python3", "main.py"}, "PYTHONPATH="+filepath.Join(home, "packages"), "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url,
-		"E2B_API_KEY="+newKey(t, state, "--tenant", "acme"))
+	env := []string{"PYTHONPATH=" + filepath.Join(home, "packages"), "E2B_API_URL=" + url, "E2B_SANDBOX_URL=" + url, "E2B_API_KEY=" + newKey(t, state, "--tenant", "acme")}
+	results := runClient(t, home, []string{"python3", "main.py"}, env...)
 	if len(results) != pythonBehaviours {
 		t.Errorf("%d behaviours were tried, and there are %d", len(results), pythonBehaviours)
 	}
@@ -44,6 +44,7 @@ func TestE2BPython(t *testing.T) {
 			}
 		})
 	}
+	runExample(t, home, "sandbox.py", []string{"python3"}, env...)
 	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
 		t.Errorf("the daemon ends with %d: %s", status, s.complain)
 	}

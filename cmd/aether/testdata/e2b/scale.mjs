@@ -1,0 +1,42 @@
+// Many at once.
+import assert from 'node:assert/strict'
+import { keep, make } from './help.mjs'
+
+export default {
+  'scale: a hundred forks in one call': async () => {
+    const box = await make()
+    await box.files.write('/tmp/before', 'before')
+    const forks = await box.fork({ count: 100 })
+    forks.forEach(keep)
+    assert.equal(new Set(forks.map((f) => f.sandboxId)).size, 100)
+    const said = await Promise.all(forks.map((f, i) => f.commands.run(`echo ${i} > /tmp/n; cat /tmp/before /tmp/n`)))
+    said.forEach((r, i) => assert.equal(r.stdout, `before${i}\n`))
+    await Promise.all([...forks, box].map((b) => b.kill()))
+  },
+  'scale: fifty terminals': async () => {
+    const box = await make()
+    const all = await Promise.all(Array.from({ length: 50 }, async (_, i) => {
+      let heard = ''
+      const handle = await box.pty.create({ cols: 80, rows: 24, timeoutMs: 0, onData: (d) => { heard += new TextDecoder().decode(d) } })
+      await box.pty.sendInput(handle.pid, new TextEncoder().encode(`echo $((${i} + 1000))-here; exit\n`))
+      await handle.wait()
+      return heard
+    }))
+    all.forEach((heard, i) => assert.ok(heard.includes(`${i + 1000}-here`), heard))
+    await box.kill()
+  },
+  'scale: sixty watches': async () => {
+    const box = await make()
+    await box.commands.run('mkdir -p /tmp/w && cd /tmp/w && seq 60 | xargs mkdir')
+    const came = []
+    const handles = await Promise.all(Array.from({ length: 60 }, async (_, i) => {
+      let tell
+      came.push(new Promise((resolve) => { tell = resolve }))
+      return box.files.watchDir(`/tmp/w/${i + 1}`, (e) => { if (e.name === 'new') tell() }, { timeoutMs: 0 })
+    }))
+    await box.commands.run('cd /tmp/w && for d in *; do echo x > $d/new; done')
+    await Promise.all(came)
+    await Promise.all(handles.map((h) => h.stop()))
+    await box.kill()
+  },
+}
