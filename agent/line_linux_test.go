@@ -81,10 +81,13 @@ func TestPolicy(t *testing.T) {
 	if files, ok := list.Value.(tool.Files); !ok || len(files.Files) > 0 {
 		t.Errorf("another sandbox has %+v, %+v", list.Value, list.Failure)
 	}
-	for _, p := range []Policy{{Tools: []string{"sandbox_create"}}, {Tools: []string{"flie_*"}}, {Ask: []string{"sandbox_fork"}}} {
-		model, _ := scripted(t, "anthropic", script.Script{"main": {{Text: "Done."}}})
-		if _, err := Run(t.Context(), Options{Session: session, Model: model, Task: "x", Policy: p}); sandbox.ClassOf(err) != sandbox.Invalid {
-			t.Errorf("%+v: %v", p, err)
+	for _, o := range []Options{{Policy: Policy{Tools: []string{"sandbox_create"}}}, {Policy: Policy{Tools: []string{"flie_*"}}}, {Policy: Policy{Ask: []string{"sandbox_fork"}}},
+		{Sandbox: Sandbox{From: other, Allow: []string{"packages"}}}, {Branch: Branch{Count: 2}}, {Branch: Branch{Count: 65, Score: "true"}}, {Branch: Branch{Count: 2, At: []int{0}, Score: "true"}},
+		{Budget: Budget{Time: -1}}} {
+		model, server := scripted(t, "anthropic", script.Script{"main": {{Text: "Done."}}})
+		o.Session, o.Model, o.Task = session, model, "x"
+		if _, err := Run(t.Context(), o); sandbox.ClassOf(err) != sandbox.Invalid || server.Asked() > 0 {
+			t.Errorf("%+v: %v", o, err)
 		}
 	}
 }

@@ -154,6 +154,9 @@ func newRun(opts Options) (*run, error) {
 	if opts.Task == "" || len(opts.Task) > maxTask {
 		return nil, sandbox.Invalidf("task", "it is empty, or has more than 1 MiB")
 	}
+	if s := opts.Sandbox; s.From != "" && (s.Image != "" || s.Template != "" || s.Driver != "" || len(s.Allow) > 0) {
+		return nil, sandbox.Invalidf("from", "a fork has the image, driver and network of its source")
+	}
 	if err := opts.Branch.check(); err != nil {
 		return nil, err
 	}

@@ -250,10 +250,28 @@ func personAt(cmd *cobra.Command) func(context.Context, string, tool.Request) (b
 	if !ok || !term.IsTerminal(in) {
 		return nil
 	}
-	return func(_ context.Context, line string, call tool.Request) (bool, error) {
-		printError(cmd, "aether: may line %s call %s %s? [y/N]", line, call.Name, string(visibleJSON(call.Arguments)))
-		answer, err := readLine(cmd.InOrStdin())
-		return strings.EqualFold(strings.TrimSpace(answer), "y"), err
+	return func(ctx context.Context, line string, call tool.Request) (bool, error) {
+		return askPerson(ctx, cmd, line, call)
+	}
+}
+
+// askPerson shows a call, and reads whether it may be made: y is yes, and all else is no.
+func askPerson(ctx context.Context, cmd *cobra.Command, line string, call tool.Request) (bool, error) {
+	printError(cmd, "aether: may line %s call %s %s? [y/N]", line, call.Name, string(visibleJSON(call.Arguments)))
+	type answer struct {
+		text string
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() { // which ends with the program, if nobody answers
+		text, err := readLine(cmd.InOrStdin())
+		answered <- answer{text, err}
+	}()
+	select {
+	case a := <-answered:
+		return strings.EqualFold(strings.TrimSpace(a.text), "y"), a.err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
 	}
 }
 
