@@ -2,6 +2,9 @@ package main
 
 import (
 	"embed"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,9 +48,36 @@ func TestE2BPython(t *testing.T) {
 		})
 	}
 	runExample(t, home, "sandbox.py", []string{"python3"}, env...)
+	runExample(t, home, "agent.py", []string{"python3"}, append(env, "OPENAI_BASE_URL="+scriptedModel(t), "OPENAI_API_KEY=none")...)
 	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
 		t.Errorf("the daemon ends with %d: %s", status, s.complain)
 	}
+}
+
+// scriptedModel is a model that runs one command and says the last line of what that wrote.
+func scriptedModel(t *testing.T) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Messages []struct{ Role, Content string }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || len(asked.Messages) == 0 {
+			http.Error(w, "not a chat", http.StatusBadRequest)
+			return
+		}
+		last := asked.Messages[len(asked.Messages)-1]
+		message := map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"id": "one", "type": "function",
+			"function": map[string]any{"name": "exec_command", "arguments": `{"cmd": "echo hello from $((6 * 7))"}`}}}}
+		if last.Role == "tool" {
+			lines := strings.Split(strings.TrimSpace(last.Content), "\n")
+			message = map[string]any{"role": "assistant", "content": lines[len(lines)-1]}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "chat", "object": "chat.completion", "created": 1, "model": "scripted",
+			"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": message}}})
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // pipOffline is what pip says where no registry can be reached, or where it is not there.
