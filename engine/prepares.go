@@ -15,7 +15,7 @@ import (
 // PrepareTemplate makes the next version of a template of the caller's tenant. Versions
 // before it that no tag names are removed when it is ready; until then, and if it fails,
 // they serve. Who prepares the same as somebody else at once waits for one build. notify,
-// unless it is nil, is told of each step. The preparation ends with the context of the
+// unless it is nil, is told of each step, and of what commands write (StepOutput). The preparation ends with the context of the
 // last who waits for it.
 //
 // Errors: Invalid; Denied; Exhausted; Conflict if the version is not the next one, or a

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,7 +62,11 @@ func (s *Server) prepareTemplate(a *answer, r *request) error {
 	if s.opts.Images != nil {
 		ctx = s.opts.Images(ctx, func(p ImageProgress) { lines.write(TemplateProgress{Image: &p}) })
 	}
-	info, err := s.opts.Engine.PrepareTemplate(ctx, r.who, req, func(step string) { lines.write(TemplateProgress{Step: step}) })
+	info, err := s.opts.Engine.PrepareTemplate(ctx, r.who, req, func(step string) {
+		if !strings.HasPrefix(step, engine.StepOutput) { // which may be anything
+			lines.write(TemplateProgress{Step: step})
+		}
+	})
 	if lines.end(info, err, r.who.Operator) {
 		r.failed = err
 		return nil

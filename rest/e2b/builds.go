@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// maxBuilds is how many builds are remembered, and maxLog how many lines of each.
-	maxBuilds = 1000
-	maxLog    = 10_000
+	// maxBuilds is how many builds of a tenant are remembered, maxLog how many lines of each,
+	// and maxLogBytes of how many bytes.
+	maxBuilds   = 100
+	maxLog      = 10_000
+	maxLogBytes = 256 << 10
 	// logPage is how many lines are told at once.
 	logPage = 1000
 	// defaultTag is that of a build which names none, and is meant by a name alone.
@@ -59,6 +61,7 @@ type build struct {
 	mu       sync.Mutex
 	status   buildStatus
 	log      []buildEntry
+	size     int // of the log
 	reason   *statusReason
 	finished time.Time
 }
@@ -89,13 +92,21 @@ func (b *builds) close() {
 func (b *builds) add(one *build) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.list) >= maxBuilds {
-		at := slices.IndexFunc(b.list, func(old *build) bool { return old.now() != building })
-		if at < 0 {
-			return &sandbox.Error{Class: sandbox.Exhausted, Reason: "too many templates are being built", Retry: true}
+	own, oldest := 0, -1
+	for i, old := range b.list {
+		if old.tenant != one.tenant {
+			continue
 		}
-		delete(b.byID, b.list[at].id)
-		b.list = slices.Delete(b.list, at, at+1)
+		if own++; oldest < 0 && old.now() != building {
+			oldest = i
+		}
+	}
+	switch {
+	case own >= maxBuilds && oldest < 0:
+		return &sandbox.Error{Class: sandbox.Exhausted, Reason: "too many templates are being built", Retry: true}
+	case own >= maxBuilds:
+		delete(b.byID, b.list[oldest].id)
+		b.list = slices.Delete(b.list, oldest, oldest+1)
 	}
 	b.byID[one.id], b.list = one, append(b.list, one)
 	return nil
@@ -128,12 +139,13 @@ func (b *build) begin() error {
 func (b *build) write(level, step, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.log) == maxLog-1 {
+	if len(b.log) >= maxLog || b.size > maxLogBytes {
+		return
+	}
+	if b.size += len(text); len(b.log) == maxLog-1 || b.size > maxLogBytes {
 		level, text = "warn", "the rest of the log is not kept"
 	}
-	if len(b.log) < maxLog {
-		b.log = append(b.log, buildEntry{time.Now().UTC(), text, level, step})
-	}
+	b.log = append(b.log, buildEntry{time.Now().UTC(), text, level, step})
 }
 
 // over notes how a build has ended; why is empty if it has ended well.
