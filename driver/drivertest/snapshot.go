@@ -108,11 +108,12 @@ func (s *suite) pauses(t *testing.T, b *box) bool {
 func (s *suite) restoreFiles(t *testing.T) {
 	k := s.prepared(t, sandbox.Filesystem)
 	again := k.restored(s, t, sandbox.Filesystem)
-	if got := again.sh(t, "cat /tmp/state"); got != "before" {
-		t.Errorf("the restored file says %q", got)
-	}
+	// First, because a command that has just ended may still be listed.
 	if list, err := again.Processes(s.patient(t)); err != nil || len(list) > 0 {
 		t.Errorf("of files alone came %v, %v", list, err)
+	}
+	if got := again.sh(t, "cat /tmp/state"); got != "before" {
+		t.Errorf("the restored file says %q", got)
 	}
 	if k.count != nil {
 		s.goesOn(t, k.box, k.count)
