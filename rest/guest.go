@@ -89,8 +89,9 @@ func (s *Server) guestOf(a *answer, r *request, to target, path string) error {
 	}
 	res, err := s.guests.send(r, to, path)
 	if err != nil {
+		err = guestError(r, err) // before the request ends with its connection
 		s.endBody(a, r)()
-		return guestError(r, err)
+		return err
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode >= 300 && res.StatusCode < 400 {
