@@ -78,7 +78,7 @@ on the last line of their output. The best is kept, and the others end.`,
 	flags.StringVar(&s.Template, "template", "", "make the sandbox of this template")
 	flags.StringVar(&s.Image, "image", "", "make the sandbox of this image")
 	flags.StringVar(&s.Driver, "driver", "", "make the sandbox by this driver")
-	flags.StringSliceVar(&s.Allow, "allow", nil, "what the sandbox may reach, as pypi.org:443 or packages; default: nothing")
+	flags.StringSliceVar(&s.Allow, "allow", nil, "what the sandbox may reach, as api.example.com:443 or packages; default: nothing")
 	flags.StringVar(&s.Setup, "setup", "", "run this shell command in it first")
 	flags.BoolVar(&s.Keep, "keep", false, "keep the sandbox in the daemon, and print its id on standard error")
 	b := &f.opts.Branch
