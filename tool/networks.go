@@ -33,7 +33,7 @@ const maxRefused = 50
 
 type networkArgs struct {
 	of
-	Allow []string `json:"allow,omitempty" jsonschema:"as pypi.org:443, *.example.com, 10.0.0.0/8:5432 or packages"`
+	Allow []string `json:"allow,omitempty" jsonschema:"as api.example.com:443, *.example.com, 10.0.0.0/8:5432 or packages"`
 	Deny  []string `json:"deny,omitempty"`
 }
 

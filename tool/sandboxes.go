@@ -76,7 +76,7 @@ type createArgs struct {
 	CPUs      float64  `json:"cpus,omitempty"`
 	DiskMB    int      `json:"disk_mb,omitempty"`
 	Env       []string `json:"env,omitempty" jsonschema:"each NAME=VALUE"`
-	Allow     []string `json:"allow,omitempty" jsonschema:"hosts to reach, as pypi.org:443 or packages; default: no network"`
+	Allow     []string `json:"allow,omitempty" jsonschema:"hosts to reach, as api.example.com:443 or packages; default: no network"`
 	terms
 }
 
