@@ -6,9 +6,13 @@ import path from 'node:path'
 import { BuildError, Sandbox, Template, waitForFile } from 'e2b'
 import { api, call, make } from './help.mjs'
 
+const made = []
+process.on('exit', () => made.forEach(dir => fs.rmSync(dir, { recursive: true, force: true })))
+
 // context is a directory with files to copy.
 const context = () => {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'context-'))
+  made.push(dir)
   fs.mkdirSync(path.join(dir, 'src', 'deep'), { recursive: true })
   fs.writeFileSync(path.join(dir, 'one.txt'), 'one\n')
   fs.writeFileSync(path.join(dir, 'src', 'a.py'), 'print(1)\n')
