@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// offline is what npm says where the registry cannot be reached.
-var offline = regexp.MustCompile(`ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENETUNREACH`)
-
 // conform are the scenarios of the suite that call no tools and prompts of its own.
 var conform = map[string][]string{
 	"2026-07-28": {"tools-list", "server-sse-multiple-streams", "resources-list", "sep-2164-resource-not-found", "prompts-list", "dns-rebinding-protection", "caching",
@@ -29,22 +26,14 @@ func TestMCPConformance(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the suite's Node.js is one for amd64")
 	}
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skipf("this host has no npm: %v", err)
-	}
+	needTools(t, "npm")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	home := t.TempDir()
 	if err := os.CopyFS(home, os.DirFS("testdata/conformance")); err != nil {
 		t.Fatal(err)
 	}
-	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	npm.Dir = home
-	if out, err := npm.CombinedOutput(); err != nil && offline.Match(out) {
-		t.Skipf("this host cannot reach a package registry: %s", out)
-	} else if err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
+	installNode(t, home)
 	d := serve(t, t.TempDir(), "--insecure")
 	suite := func(args ...string) string {
 		args = append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", "http://" + d.address + "/mcp?profile=full"}, args...)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -212,32 +213,43 @@ var npmOffline = regexp.MustCompile(`ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|
 // installE2B puts the client and exactly the packages of its lock file in a directory.
 func installE2B(t *testing.T) string {
 	t.Helper()
-	for _, tool := range []string{"node", "npm", "python3", "git", "bash"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("this host has no %s: %v", tool, err)
-		}
-	}
+	needTools(t, "node", "npm", "python3", "git", "bash")
 	home := filepath.Join(stateDir, "e2b-client") // once for all tests
 	if _, err := os.Stat(filepath.Join(home, "node_modules", ".package-lock.json")); err == nil {
 		return home
 	}
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
+	copyOut(t, e2bClient, "testdata/e2b", home)
+	installNode(t, home)
+	return home
+}
+
+// needTools skips a test on a host without some programs.
+func needTools(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("this host has no %s: %v", name, err)
+		}
 	}
-	files, err := e2bClient.ReadDir("testdata/e2b")
+}
+
+// copyOut writes files of a test to a directory.
+func copyOut(t *testing.T, files embed.FS, from, to string) {
+	t.Helper()
+	below, err := fs.Sub(files, from)
+	if err == nil {
+		err = os.CopyFS(to, below)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		text, err := e2bClient.ReadFile("testdata/e2b/" + file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(home, file.Name()), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	npm := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+}
+
+// installNode installs what a directory's lock file names, or skips the test on a host that
+// cannot.
+func installNode(t *testing.T, home string) {
+	t.Helper()
+	npm := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	npm.Dir = home
 	out, err := npm.CombinedOutput()
 	if err != nil && npmOffline.Match(out) {
@@ -246,5 +258,4 @@ func installE2B(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("npm ci: %v\n%s", err, out)
 	}
-	return home
 }

@@ -81,26 +81,14 @@ func scriptedModel(t *testing.T) (url string) {
 }
 
 // pipOffline is what pip says where no registry can be reached, or where it is not there.
-var pipOffline = regexp.MustCompile(`NewConnectionError|Could not find a version|No module named pip|ConnectTimeoutError|requires a different Python|externally-managed`)
+var pipOffline = regexp.MustCompile(`NewConnectionError|No module named pip|ConnectTimeoutError|requires a different Python|externally-managed`)
 
 // installPython puts the clients and their packages in a directory.
 func installPython(t *testing.T) string {
 	t.Helper()
-	for _, tool := range []string{"python3", "node", "git", "bash"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("this host has no %s: %v", tool, err)
-		}
-	}
+	needTools(t, "python3", "node", "git", "bash")
 	home := t.TempDir()
-	for _, name := range []string{"main.py", "requirements.txt"} {
-		text, err := e2bPython.ReadFile("testdata/e2bpy/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(home, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	copyOut(t, e2bPython, "testdata/e2bpy", home)
 	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", "packages", "-r", "requirements.txt")
 	pip.Dir = home
 	out, err := pip.CombinedOutput()

@@ -117,12 +117,12 @@ func work(t *testing.T, s *mcp.ClientSession) string {
 		}
 		return a
 	}
-	must(t, s, "file_write", in(map[string]any{"path": "/tmp/work/main.sh", "content": "cat /tmp/work/inputt\n"}))
-	must(t, s, "file_write", in(map[string]any{"path": "/tmp/work/input", "content": "right\n"}))
-	if ran := must(t, s, "command_run", in(map[string]any{"command": "sh /tmp/work/main.sh"})); *ran.ExitCode == 0 || !strings.Contains(ran.Stderr.Text, "inputt") {
+	must(t, s, "file_write", in(map[string]any{"path": "/tmp/app/main.sh", "content": "cat /tmp/app/inputt\n"}))
+	must(t, s, "file_write", in(map[string]any{"path": "/tmp/app/input", "content": "right\n"}))
+	if ran := must(t, s, "command_run", in(map[string]any{"command": "sh /tmp/app/main.sh"})); *ran.ExitCode == 0 || !strings.Contains(ran.Stderr.Text, "inputt") {
 		t.Errorf("the program ran as %+v", ran)
 	}
-	missing := call(t, s, "file_read", in(map[string]any{"path": "/tmp/work/inputt"}))
+	missing := call(t, s, "file_read", in(map[string]any{"path": "/tmp/app/inputt"}))
 	if missing.Error == nil || missing.Error.Class != "not_found" || missing.Error.Retry || missing.Error.Next == nil {
 		t.Fatalf("a file that is not there reads as %+v", missing)
 	}
@@ -130,8 +130,8 @@ func work(t *testing.T, s *mcp.ClientSession) string {
 	if len(listed.Files) != 2 {
 		t.Errorf("what the failure said to do gives %+v", listed)
 	}
-	must(t, s, "file_edit", in(map[string]any{"path": "/tmp/work/main.sh", "old": "inputt", "new": "input"}))
-	if ran := must(t, s, "command_run", in(map[string]any{"command": "sh /tmp/work/main.sh"})); *ran.ExitCode != 0 || ran.Stdout.Text != "right\n" {
+	must(t, s, "file_edit", in(map[string]any{"path": "/tmp/app/main.sh", "old": "inputt", "new": "input"}))
+	if ran := must(t, s, "command_run", in(map[string]any{"command": "sh /tmp/app/main.sh"})); *ran.ExitCode != 0 || ran.Stdout.Text != "right\n" {
 		t.Errorf("the program ran as %+v", ran)
 	}
 	server := must(t, s, "command_start", in(map[string]any{"command": "echo up; exec sleep 600"}))
@@ -149,7 +149,7 @@ func work(t *testing.T, s *mcp.ClientSession) string {
 func resources(t *testing.T, s *mcp.ClientSession, id string) {
 	t.Helper()
 	for uri, has := range map[string]string{
-		"aether://sandboxes": id, "aether://sandboxes/" + id + "/files/tmp/work/input": "right\n",
+		"aether://sandboxes": id, "aether://sandboxes/" + id + "/files/tmp/app/input": "right\n",
 		"aether://sandboxes/" + id + "/logs": "sleep 600", "aether://sandboxes/" + id + "/tree": `"running"`,
 	} {
 		found, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
@@ -173,16 +173,16 @@ func branch(t *testing.T, s *mcp.ClientSession, id string) {
 	if len(children) != 2 || children[0].Parent != id {
 		t.Fatalf("the children are %+v", children)
 	}
-	must(t, s, "file_remove", map[string]any{"sandbox": children[0].Sandbox, "path": "/tmp/work"})
-	if ran := must(t, s, "command_run", map[string]any{"sandbox": children[1].Sandbox, "command": "sh /tmp/work/main.sh"}); ran.Stdout.Text != "right\n" {
+	must(t, s, "file_remove", map[string]any{"sandbox": children[0].Sandbox, "path": "/tmp/app"})
+	if ran := must(t, s, "command_run", map[string]any{"sandbox": children[1].Sandbox, "command": "sh /tmp/app/main.sh"}); ran.Stdout.Text != "right\n" {
 		t.Errorf("the other child says %+v", ran)
 	}
 	for _, child := range children {
 		must(t, s, "sandbox_destroy", map[string]any{"sandbox": child.Sandbox})
 	}
-	must(t, s, "file_write", map[string]any{"sandbox": id, "path": "/tmp/work/input", "content": "wrong\n"})
+	must(t, s, "file_write", map[string]any{"sandbox": id, "path": "/tmp/app/input", "content": "wrong\n"})
 	must(t, s, "sandbox_rollback", map[string]any{"sandbox": id, "snapshot": shot.Snapshot})
-	if part := must(t, s, "file_read", map[string]any{"sandbox": id, "path": "/tmp/work/input"}); part.Text != "right\n" {
+	if part := must(t, s, "file_read", map[string]any{"sandbox": id, "path": "/tmp/app/input"}); part.Text != "right\n" {
 		t.Errorf("after the roll back the file has %q", part.Text)
 	}
 	must(t, s, "snapshot_delete", map[string]any{"snapshot": shot.Snapshot})

@@ -20,14 +20,7 @@ func (d *Dialect) fork(v *rest.Visit) error {
 		Count   int    `json:"count"`
 		Timeout *int64 `json:"timeout"`
 	}{Count: 1}
-	if err := v.Body(&req); err != nil {
-		return err
-	}
-	s, err := d.of(v)
-	if err != nil {
-		return err
-	}
-	timeout, err := seconds(req.Timeout)
+	s, timeout, err := d.asked(v, &req, &req.Timeout)
 	if err != nil {
 		return err
 	}

@@ -71,18 +71,23 @@ func (r connectRequest) given() sandbox.Fidelity {
 	return ""
 }
 
+// asked reads a request about a sandbox, with its time to live.
+func (d *Dialect) asked(v *rest.Visit, req any, timeout **int64) (s engine.Sandbox, lives time.Duration, err error) {
+	if err := v.Body(req); err != nil {
+		return s, 0, err
+	}
+	if s, err = d.of(v); err != nil {
+		return s, 0, err
+	}
+	lives, err = seconds(*timeout)
+	return s, lives, err
+}
+
 // connect resumes a sandbox that is paused, and has one that runs live longer, never
 // shorter.
 func (d *Dialect) connect(v *rest.Visit) error {
 	var req connectRequest
-	if err := v.Body(&req); err != nil {
-		return err
-	}
-	s, err := d.of(v)
-	if err != nil {
-		return err
-	}
-	timeout, err := seconds(req.Timeout)
+	s, timeout, err := d.asked(v, &req, &req.Timeout)
 	if err != nil {
 		return err
 	}
@@ -102,14 +107,7 @@ func (d *Dialect) connect(v *rest.Visit) error {
 // resume is connect of older clients, which is for paused sandboxes alone.
 func (d *Dialect) resume(v *rest.Visit) error {
 	var req connectRequest
-	if err := v.Body(&req); err != nil {
-		return err
-	}
-	s, err := d.of(v)
-	if err != nil {
-		return err
-	}
-	timeout, err := seconds(req.Timeout)
+	s, timeout, err := d.asked(v, &req, &req.Timeout)
 	if err != nil {
 		return err
 	}

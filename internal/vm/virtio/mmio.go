@@ -71,7 +71,7 @@ type device interface {
 	// config is what the guest can read of it.
 	config() []byte
 	// serve does what there is to do in a queue, up to as much as it holds: whatever the
-	// guest adds meanwhile it tells of again.
+	// guest adds meanwhile it notifies of again.
 	serve(n int, q []*queue) error
 	// reset forgets what the guest has begun.
 	reset()
