@@ -11,6 +11,9 @@ if ! command -v "$(go env CC)" >/dev/null 2>&1; then
   export CGO_ENABLED=0
 else
   export CGO_ENABLED=1
+  # The detector sleeps for a second at the end of each process, for what is still being
+  # told; tests start their own program hundreds of times.
+  export GORACE="atexit_sleep_ms=20 ${GORACE:-}"
 fi
 log=()
 if [ -n "${AETHER_TEST_LOG:-}" ]; then
