@@ -114,6 +114,11 @@ func TestAnswers(t *testing.T) {
 		`gemini {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"MAX_TOKENS"}]}`: sandbox.Exhausted,
 		`gemini {"promptFeedback":{"blockReason":"SAFETY"}}`:                                       sandbox.Denied,
 		`gemini {}`: sandbox.Unavailable,
+		`openai-responses {"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`: sandbox.Exhausted,
+		`openai-responses {"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`:    sandbox.Denied,
+		`openai-responses {"status":"failed","error":{"code":"server_error","message":"m"},"output":[]}`:           sandbox.Unavailable,
+		`openai-responses {"output":[7]}`: sandbox.Unavailable,
+		`openai-responses {}`:             sandbox.Unavailable,
 	} {
 		provider, text, _ := strings.Cut(answer, " ")
 		if _, err := wires[provider].read([]byte(text)); sandbox.ClassOf(err) != class || err == nil {
@@ -156,6 +161,7 @@ func TestStreams(t *testing.T) {
 func FuzzStreams(f *testing.F) {
 	f.Add("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":7}}\n\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"a\",\"partial_json\":\"{\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n")
 	f.Add("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]},\"finish_reason\":\"stop\"}],\"usage\":{}}\n\ndata: [DONE]")
+	f.Add("data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[]}}\n\n")
 	f.Add("data: {\"candidates\":[{\"content\":{\"parts\":[{}]},\"finishReason\":\"STOP\"}],\"usageMetadata\":{}}\r\n\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, w := range wires {
@@ -175,6 +181,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(`{"content":[{"type":"tool_use","id":"a","name":"b","input":{}}]}`)
 	f.Add(`{"choices":[{"message":{"content":"a","tool_calls":[{"id":"a","type":"function","function":{"name":"b","arguments":"{}"}}]}}]}`)
 	f.Add(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"x","args":null}}]}}]}`)
+	f.Add(`{"output":[{"type":"message","content":[{"type":"output_text","text":"a"}]},{"type":"function_call","call_id":"a","name":"b","arguments":"{}"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, w := range wires {
 			c := &client{wire: w}

@@ -37,6 +37,8 @@ func project(f tool.Format, tools []*tool.Tool, undo bool) (json.RawMessage, err
 		return json.Marshal(groups)
 	case tool.OpenAI:
 		return appendJSON(list, map[string]any{"type": "function", "function": map[string]any{"name": undoTool, "description": undoText, "parameters": schema, "strict": true}})
+	case tool.OpenAIResponses:
+		return appendJSON(list, map[string]any{"type": "function", "name": undoTool, "description": undoText, "parameters": schema, "strict": true})
 	}
 	return appendJSON(list, map[string]any{"name": undoTool, "description": undoText, "input_schema": schema})
 }

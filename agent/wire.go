@@ -47,6 +47,11 @@ var wires = map[string]wire{
 		},
 		readOpenAI, func() assembler { return &openAIStream{} },
 	},
+	"openai-responses": {
+		tool.OpenAIResponses, "https://api.openai.com/v1", func(string) string { return "/responses" },
+		func(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) },
+		bodyResponses, readResponses, func() assembler { return &responsesStream{} },
+	},
 	"gemini": {
 		tool.Gemini, "https://generativelanguage.googleapis.com",
 		func(model string) string {
@@ -75,7 +80,7 @@ func textPart(text string) any { return map[string]any{"text": text} }
 // say is the turn of whoever speaks with a model: answers to its calls, and text.
 func say(f tool.Format, answers []json.RawMessage, text string) []json.RawMessage {
 	switch f {
-	case tool.OpenAI:
+	case tool.OpenAI, tool.OpenAIResponses:
 		if text != "" {
 			answers = append(answers, encode(map[string]any{"role": "user", "content": text}))
 		}

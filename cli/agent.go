@@ -212,7 +212,8 @@ func (f *agentFlags) findModel() (done func() error, err error) {
 			return nil, err
 		}
 	} else {
-		variable := strings.ToUpper(p.Name) + "_API_KEY"
+		service, _, _ := strings.Cut(p.Name, "-") // whose formats are several
+		variable := strings.ToUpper(service) + "_API_KEY"
 		if p.Key = os.Getenv(variable); p.Key == "" {
 			return nil, &sandbox.Error{Class: sandbox.Invalid, Field: variable, Reason: "there is no key for " + p.Name, Remedy: "set " + variable + "; or have a --script"}
 		}

@@ -27,10 +27,13 @@ type Turn struct {
 	Break int `json:"break,omitempty"`
 }
 
-// Call is a call of a tool.
+// Call is a call of a tool. An argument that is an object {"answer": "sandbox"} is that field
+// of the newest answer that has it; parts of a path are separated by dots.
 type Call struct {
-	Name      string         `json:"name"`
-	Arguments map[string]any `json:"arguments"`
+	Name      string         `json:"name,omitempty"`
+	Arguments map[string]any `json:"arguments,omitempty"`
+	// Next has it be the call that the newest failure says is likely to help.
+	Next bool `json:"next,omitempty"`
 }
 
 const maxScript = 16 << 20
@@ -54,6 +57,7 @@ type message struct {
 	text    string
 	calls   []string // ids that a model gave, or names where there are none
 	answers []string // ids that were answered
+	said    []any    // what the answers say
 }
 
 var branch = regexp.MustCompile(`\bthis is branch ([0-9.]+), attempt\b`)

@@ -47,7 +47,7 @@ func Serve(s Script, key string) (*Server, error) {
 
 // Base is the address that replaces a provider's own.
 func (s *Server) Base(provider string) string {
-	if provider == "openai" {
+	if strings.HasPrefix(provider, "openai") {
 		return s.URL + "/v1"
 	}
 	return s.URL
@@ -110,6 +110,9 @@ func (s *Server) say(w wire, r *http.Request) (int, any, error) {
 		return http.StatusBadRequest, nil, fmt.Errorf("the script has no turn %d of line %.40q", index+1, line)
 	}
 	t := s.script[line][index]
+	if t.Calls, err = fill(t.Calls, conversation); err != nil {
+		return http.StatusBadRequest, nil, err
+	}
 	if status := s.refusal(line, index, t); status != 0 {
 		return status, nil, errors.New("as the script says")
 	}

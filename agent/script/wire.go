@@ -19,13 +19,21 @@ type wire struct {
 	refuse func(status int, why string) any
 }
 
+func bearer(h http.Header) string {
+	key, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	return key
+}
+
+func refuseOpenAI(_ int, why string) any {
+	return object{"error": object{"message": why, "type": "invalid_request_error", "param": nil, "code": nil}}
+}
+
 var wires = []wire{
 	{"POST /v1/messages", anthropicKey, readAnthropic, answerAnthropic, streamAnthropic, func(_ int, why string) any {
 		return object{"type": "error", "error": object{"type": "invalid_request_error", "message": why}}
 	}},
-	{"POST /v1/chat/completions", func(h http.Header) string { key, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer "); return key }, readOpenAI, answerOpenAI, streamOpenAI, func(_ int, why string) any {
-		return object{"error": object{"message": why, "type": "invalid_request_error", "param": nil, "code": nil}}
-	}},
+	{"POST /v1/chat/completions", bearer, readOpenAI, answerOpenAI, streamOpenAI, refuseOpenAI},
+	{"POST /v1/responses", bearer, readResponses, answerResponses, streamResponses, refuseOpenAI},
 	{"POST /v1beta/models/{call}", func(h http.Header) string { return h.Get("X-Goog-Api-Key") }, readGemini, answerGemini, streamGemini, func(status int, why string) any {
 		return object{"error": object{"code": status, "message": why, "status": "INVALID_ARGUMENT"}}
 	}},
@@ -51,13 +59,8 @@ func readAnthropic(body []byte) (list []message, tools bool, err error) {
 			Schema map[string]any `json:"input_schema"`
 		} `json:"tools"`
 		Messages []struct {
-			Role    string `json:"role"`
-			Content []struct {
-				Type      string `json:"type"`
-				Text      string `json:"text"`
-				ID        string `json:"id"`
-				ToolUseID string `json:"tool_use_id"`
-			} `json:"content"`
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
 		} `json:"messages"`
 	}
 	if err := json.Unmarshal(body, &r); err != nil || r.Model == "" || r.MaxTokens < 1 {
@@ -65,14 +68,26 @@ func readAnthropic(body []byte) (list []message, tools bool, err error) {
 	}
 	for _, m := range r.Messages {
 		one := message{model: m.Role == "assistant"}
-		for _, b := range m.Content {
+		var blocks []struct {
+			Type      string          `json:"type"`
+			Text      string          `json:"text"`
+			ID        string          `json:"id"`
+			ToolUseID string          `json:"tool_use_id"`
+			Content   json.RawMessage `json:"content"`
+		}
+		if json.Unmarshal(m.Content, &one.text) != nil {
+			if err := json.Unmarshal(m.Content, &blocks); err != nil {
+				return nil, false, errors.Join(errShape, err)
+			}
+		}
+		for _, b := range blocks {
 			switch b.Type {
 			case "text":
 				one.text += b.Text
 			case "tool_use":
 				one.calls = append(one.calls, b.ID)
 			case "tool_result":
-				one.answers = append(one.answers, b.ToolUseID)
+				one.answers, one.said = append(one.answers, b.ToolUseID), append(one.said, saidOf(b.Content))
 			}
 		}
 		list = append(list, one)
@@ -103,8 +118,8 @@ func readOpenAI(body []byte) (list []message, tools bool, err error) {
 			} `json:"function"`
 		} `json:"tools"`
 		Messages []struct {
-			Role      string  `json:"role"`
-			Content   *string `json:"content"`
+			Role      string          `json:"role"`
+			Content   json.RawMessage `json:"content"`
 			ToolCalls []struct {
 				ID string `json:"id"`
 			} `json:"tool_calls"`
@@ -119,11 +134,10 @@ func readOpenAI(body []byte) (list []message, tools bool, err error) {
 			continue
 		}
 		one := message{model: m.Role == "assistant"}
-		if m.Content != nil && m.Role != "tool" {
-			one.text = *m.Content
-		}
 		if m.Role == "tool" {
-			one.answers = []string{m.ToolCallID}
+			one.answers, one.said = []string{m.ToolCallID}, []any{saidOf(m.Content)}
+		} else {
+			one.text = textOf(m.Content)
 		}
 		for _, c := range m.ToolCalls {
 			one.calls = append(one.calls, c.ID)
@@ -131,6 +145,23 @@ func readOpenAI(body []byte) (list []message, tools bool, err error) {
 		list = append(list, one)
 	}
 	return list, len(r.Tools) > 0 && r.Tools[0].Type == "function" && r.Tools[0].Function.Parameters != nil, nil
+}
+
+// textOf is a content: text, or parts that have some.
+func textOf(content json.RawMessage) string {
+	var text string
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(content, &text) == nil {
+		return text
+	}
+	if json.Unmarshal(content, &parts) == nil {
+		for _, p := range parts {
+			text += p.Text
+		}
+	}
+	return text
 }
 
 func answerOpenAI(t Turn, ids []string, tokens [2]int) any {
@@ -163,8 +194,9 @@ func text(arguments map[string]any) string {
 
 func readGemini(body []byte) (list []message, tools bool, err error) {
 	type called struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
+		ID       string          `json:"id"`
+		Name     string          `json:"name"`
+		Response json.RawMessage `json:"response"`
 	}
 	var r struct {
 		Tools []struct {
@@ -195,7 +227,7 @@ func readGemini(body []byte) (list []message, tools bool, err error) {
 				one.calls = append(one.calls, p.Call.ID+p.Call.Name)
 			}
 			if p.Response != nil {
-				one.answers = append(one.answers, p.Response.ID+p.Response.Name)
+				one.answers, one.said = append(one.answers, p.Response.ID+p.Response.Name), append(one.said, saidOf(p.Response.Response))
 			}
 		}
 		list = append(list, one)
