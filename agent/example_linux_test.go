@@ -21,7 +21,7 @@ func Example() {
 	}
 	defer session.Close(context.Background())
 	key := os.Getenv("ANTHROPIC_API_KEY")
-	model, err := agent.Open(agent.Provider{Name: "anthropic", Model: "claude-sonnet-4-5", Key: key})
+	model, err := agent.Open(agent.Provider{Name: "anthropic", Model: "claude-sonnet-5-5", Key: key})
 	if err != nil {
 		log.Fatal(err)
 	}

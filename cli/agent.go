@@ -28,7 +28,7 @@ func agentCommand(drivers *drivers) *cobra.Command {
 		Short: "Have a model work on a task in a sandbox, and branch it",
 		Long: `Have a model work on a task in a sandbox of its own. At a step the sandbox can be forked with its
 living processes: the forks go on side by side, a command scores them, and the best is kept.`,
-		Example: `  aether agent run --model anthropic/claude-sonnet-4-5 --template web 'Make the tests pass.'
+		Example: `  aether agent run --model anthropic/claude-sonnet-5-5 --template web 'Make the tests pass.'
   aether agent run --from 7k2m9x0r4c8v1b5n3q6w --keep --branch 8 --score 'make test' 'Make the tests pass.'
   aether agent show`,
 		Args: knownSubcommand,
@@ -69,7 +69,7 @@ on the last line of their output. The best is kept, and the others end.`,
 		Args: exactly(1, "one task"), ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "anthropic/claude-sonnet-4-5", "the model, as PROVIDER/NAME, of "+strings.Join(agent.Providers(), ", "))
+	flags.StringVar(&f.model, "model", "anthropic/claude-sonnet-5-5", "the model, as PROVIDER/NAME, of "+strings.Join(agent.Providers(), ", "))
 	flags.StringVar(&f.baseURL, "base-url", "", "the address of a service that speaks as the provider does")
 	flags.StringVar(&f.script, "script", "", "have this file's turns be said instead of a model's")
 	flags.StringVar(&f.replay, "replay", "", "have this run's model say again what it said; or the file of its transcript")

@@ -45,6 +45,9 @@ func anthropicKey(h http.Header) string {
 	if h.Get("Anthropic-Version") == "" {
 		return ""
 	}
+	if key := bearer(h); key != "" {
+		return key // as newer clients send it
+	}
 	return h.Get("X-Api-Key")
 }
 

@@ -27,7 +27,7 @@ func installMCPClients(t *testing.T) (home, node string) {
 	if _, err := os.Stat(filepath.Join(home, "node_modules", ".package-lock.json")); err == nil {
 		return home, node
 	}
-	if err := errors.Join(os.RemoveAll(home), os.CopyFS(home, os.DirFS("testdata/conformance"))); err != nil {
+	if err := errors.Join(os.RemoveAll(home), os.CopyFS(home, os.DirFS("testdata/clients"))); err != nil {
 		t.Fatal(err)
 	}
 	installNode(t, home)

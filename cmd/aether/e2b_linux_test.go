@@ -64,7 +64,7 @@ func TestE2BClients(t *testing.T) {
 			}
 		})
 	}
-	runExample(t, home, "computesdk.mjs", []string{"node"}, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key)
+	runExample(t, home, "e2b/computesdk.mjs", []string{"node"}, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key)
 	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
 		t.Errorf("the daemon ends with %d: %s", status, s.complain)
 	}
@@ -193,14 +193,14 @@ func runClient(t *testing.T, home string, program []string, env ...string) (list
 // runExample runs a program of the examples with the packages of a directory.
 func runExample(t *testing.T, home, name string, program []string, env ...string) {
 	t.Helper()
-	text, err := os.ReadFile("../../examples/e2b/" + name)
+	text, err := os.ReadFile("../../examples/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(home, name), text, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(home, filepath.Base(name)), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	example := exec.CommandContext(t.Context(), program[0], append(program[1:], name)...)
+	example := exec.CommandContext(t.Context(), program[0], append(program[1:], filepath.Base(name), "Say hello.")...)
 	example.Dir, example.Env = home, append(os.Environ(), env...)
 	if out, err := example.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "hello from 42" {
 		t.Errorf("%s: %v: %s", name, err, out)

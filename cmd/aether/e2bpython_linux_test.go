@@ -47,8 +47,10 @@ func TestE2BPython(t *testing.T) {
 			}
 		})
 	}
-	runExample(t, home, "sandbox.py", []string{"python3"}, env...)
-	runExample(t, home, "agent.py", []string{"python3"}, append(env, "OPENAI_BASE_URL="+scriptedModel(t), "OPENAI_API_KEY=none")...)
+	runExample(t, home, "e2b/sandbox.py", []string{"python3"}, env...)
+	runExample(t, home, "e2b/agent.py", []string{"python3"}, append(env, "OPENAI_BASE_URL="+scriptedModel(t), "OPENAI_API_KEY=none")...)
+	// By a model's own package and that of MCP, which the clients have with them.
+	runExample(t, home, "mcp/agent.py", []string{"python3"}, append(asProgram(t), env[0], "OPENAI_BASE_URL="+helloModel(t)+"/v1", "OPENAI_API_KEY="+modelKey)...)
 	if status := s.stop(syscall.SIGTERM); status != 0 || strings.Contains(s.complain.String(), "panic") {
 		t.Errorf("the daemon ends with %d: %s", status, s.complain)
 	}

@@ -33,8 +33,8 @@ func TestPagesShowTheExamples(t *testing.T) {
 	}
 }
 
-// namedBlock is a block of Go below a line that names its file.
-var namedBlock = regexp.MustCompile("(?s)<!-- ([a-z/_.-]+) -->\n```go\n(.*?)```\n")
+// namedBlock is a block of Go or TypeScript below a line that names its file.
+var namedBlock = regexp.MustCompile("(?s)<!-- ([a-z/_.-]+) -->\n```(?:go|ts)\n(.*?)```\n")
 
 func readPage(t *testing.T, page string) string {
 	t.Helper()
