@@ -22,6 +22,12 @@ var usual = []string{"command_*", "code_*", "file_*"}
 // it where it is. Making, forking and ending sandboxes is the run's.
 var within = append([]string{"network_get", "network_set", "port_expose", "sandbox_get", "sandbox_metrics"}, usual...)
 
+// carrying are tools that reach outside of sandboxes, which a run has no use for.
+var carrying = []string{"file_upload", "file_download"}
+
+// has says whether models can have a tool at all.
+func has(name string) bool { return matches(within, name) && !matches(carrying, name) }
+
 // Policy says what a model may do. It is asked before every call. What the sandbox can
 // reach is said when it is made, and changed by network_set alone, which has to be
 // allowed by name.
@@ -48,12 +54,12 @@ func newJudge(p Policy, tools []*tool.Tool) (*judge, error) {
 	}
 	j := &judge{Policy: p}
 	for _, t := range tools {
-		if matches(within, t.Name) && matches(p.Tools, t.Name) {
+		if has(t.Name) && matches(p.Tools, t.Name) {
 			j.tools = append(j.tools, t)
 		}
 	}
 	for _, pattern := range slices.Concat(p.Tools, p.Ask) {
-		if pattern != undoTool && !slices.ContainsFunc(tools, func(t *tool.Tool) bool { return matches(within, t.Name) && matches([]string{pattern}, t.Name) }) {
+		if pattern != undoTool && !slices.ContainsFunc(tools, func(t *tool.Tool) bool { return has(t.Name) && matches([]string{pattern}, t.Name) }) {
 			return nil, sandbox.Invalidf("tools", "%.40q is none that a model can have", pattern)
 		}
 	}

@@ -37,7 +37,7 @@ func (a *agents) ServeMCP(w http.ResponseWriter, r *http.Request, who engine.Cal
 		a.daemon.engine.Record(who, r.RemoteAddr, "mcp."+c.Tool, c.Sandbox, c.Began, c.Err)
 	}
 	session, err := tool.New(tool.Options{Backend: tool.OfEngine(e, who, toolSystems(a.daemon.engine.Drivers())), State: a.state, Profile: mcp.ProfileOf(r), Idle: idleTime,
-		Reveal: who.Operator, Audit: audit, Logger: a.daemon.log})
+		Link: a.daemon.dialect.FileLink(r), Reveal: who.Operator, Audit: audit, Logger: a.daemon.log})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -19,6 +19,7 @@ import (
 	"aether/internal/host/storedir"
 	"aether/mcp"
 	"aether/rest"
+	"aether/sandbox"
 	"aether/tool"
 )
 
@@ -29,6 +30,7 @@ const idleTime = 10 * time.Minute
 // mcpFlags are the flags of mcp, as typed.
 type mcpFlags struct {
 	profile string
+	files   string
 	daemon  bool
 }
 
@@ -42,11 +44,12 @@ add this command to the agent's list of servers. Sandboxes that the agent makes 
 with this program. They are the daemon's where one runs (or AETHER_URL names one), and else of an
 engine of this program's own, which keeps nothing; --daemon starts a daemon where none runs.`,
 		Example: `  claude mcp add aether -- aether mcp
-  aether mcp --profile full
+  aether mcp --profile full --files ./data
   aether mcp --daemon`,
 		Args: noArguments,
 	}
 	registerProfile(cmd, &f.profile, tool.Compact)
+	cmd.Flags().StringVar(&f.files, "files", "", "a directory that file_upload reads from and file_download writes new files to; default: none")
 	cmd.Flags().BoolVar(&f.daemon, "daemon", false, "use the daemon, and start one if none runs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd, drivers) }
 	return cmd
@@ -84,6 +87,12 @@ func (f *mcpFlags) run(cmd *cobra.Command, drivers *drivers) (err error) {
 	defer stop()
 	log := daemonLog(cmd.ErrOrStderr())
 	opts := tool.Options{Profile: profile, Own: true, Expose: true, Reveal: true, Logger: log}
+	if f.files != "" {
+		if opts.Files, err = os.OpenRoot(f.files); err != nil {
+			return &sandbox.Error{Class: sandbox.Invalid, Field: "--files", Reason: "it is no directory that can be shared", Err: err}
+		}
+		defer func() { err = errors.Join(err, opts.Files.Close()) }()
+	}
 	done, err := f.connect(ctx, drivers, &opts)
 	if err != nil {
 		return err

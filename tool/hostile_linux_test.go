@@ -95,6 +95,8 @@ func TestHostileArguments(t *testing.T) {
 		"code_run":        {{"language": "python", "code": "1", "timeout_s": -1}},
 		"file_read":       {{"path": ""}, {"path": "/tmp/a\x00b"}, {"path": "/tmp/mine", "offset": -1}, {"path": "/tmp/mine", "offset": 6}, {"path": "/tmp/mine", "offset": 2 << 30}, {"path": "/tmp"}, {"path": "/dev/zero"}},
 		"file_write":      {{"path": "/tmp/x", "content": "*", "base64": true}, {"path": "/tmp", "content": "x"}, {"path": "", "content": "x"}},
+		"file_upload":     {{"path": ""}, {"path": "a\x00b", "from": "x"}},
+		"file_download":   {{"path": ""}, {"path": "a\x00b", "to": "x"}},
 		"file_edit":       {{"path": "/tmp/mine", "old": "", "new": "x"}, {"path": "/tmp/mine", "old": "x", "new": "x"}},
 		"file_list":       {{"path": "/tmp", "depth": -1}, {"path": "/tmp", "depth": 1 << 20}},
 		"file_search":     {{"path": "/tmp"}, {"path": "/tmp", "glob": "["}},
@@ -156,6 +158,11 @@ func TestOtherTenants(t *testing.T) {
 			continue
 		}
 		b := maps.Clone(a)
+		if delete(b, "from"); strings.HasSuffix(one.Name, "load") {
+			delete(b, "to")
+			refuse(t, other, "not_found", one.Name, b) // of which there is no URL either
+		}
+		b = maps.Clone(a)
 		b["sandbox"] = nobody
 		if none := refuse(t, other, "not_found", one.Name, b); strings.ReplaceAll(none.Reason, nobody, id) != theirs.Reason {
 			t.Errorf("%s tells what is another's from what is nobody's: %q, %q", one.Name, theirs.Reason, none.Reason)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,11 @@ type Options struct {
 	// Expose has port_expose open ports of this host's loopback. Without it, that is
 	// refused.
 	Expose bool
+	// Files is a directory of this host that file_upload reads from and file_download writes to,
+	// and nothing besides: it is for callers who are its owner. Nil refuses that.
+	Files *os.Root
+	// Link has both answer with a URL. Nil refuses that.
+	Link Link
 	// Reveal tells the reason of defects, which may name things of the host.
 	Reveal bool
 	// Audit is told of every call. Nil tells nobody.

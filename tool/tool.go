@@ -81,7 +81,7 @@ func Profiles() []Profile { return []Profile{Compact, Full} }
 
 // all is the registry, in the order in which agents are shown it.
 var all = sync.OnceValue(func() []*Tool {
-	return slices.Concat(sandboxTools(), commandTools(), codeTools(), fileTools(), snapshotTools(), templateTools(), networkTools(), systemTools())
+	return slices.Concat(sandboxTools(), commandTools(), codeTools(), fileTools(), transferTools(), snapshotTools(), templateTools(), networkTools(), systemTools())
 })
 
 // Of lists the tools of a profile. Errors: Invalid for one that there is not.

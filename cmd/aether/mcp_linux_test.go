@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,8 @@ type called struct {
 	State     string
 	Process   int
 	Expires   time.Time
+	URL       string
+	Method    string
 	IdleS     int  `json:"idle_s"`
 	ExitCode  *int `json:"exit_code"`
 	Value     string
@@ -210,10 +214,15 @@ func TestMCPOverStdio(t *testing.T) {
 	}
 	t.Run("daemon", func(t *testing.T) {
 		d := serve(t, t.TempDir())
-		cmd := aether(t, "mcp", "--profile", "full")
+		dir := t.TempDir()
+		cmd := aether(t, "mcp", "--profile", "full", "--files", dir)
 		cmd.Env = append(cmd.Env, "AETHER_URL=unix://"+d.socket)
 		s := speak(t, &mcp.CommandTransport{Command: cmd}, revisions[0])
 		id := work(t, s)
+		must(t, s, "file_download", map[string]any{"sandbox": id, "path": "/tmp/app/input", "to": "input"})
+		if text, err := os.ReadFile(filepath.Join(dir, "input")); err != nil || string(text) != "right\n" {
+			t.Errorf("the shared directory was given %q, %v", text, err)
+		}
 		kept := must(t, s, "sandbox_create", map[string]any{"keep": true}).Sandbox
 		c := d.client()
 		if err := s.Close(); err != nil {
@@ -229,7 +238,7 @@ func TestMCPOverStdio(t *testing.T) {
 
 // TestCompactIsTheDefault: agents are shown the dozen unless they ask for all.
 func TestCompactIsTheDefault(t *testing.T) {
-	for count, args := range map[int][]string{12: {"mcp"}, 42: {"mcp", "--profile", "full"}} {
+	for count, args := range map[int][]string{12: {"mcp"}, 44: {"mcp", "--profile", "full"}} {
 		s := speak(t, &mcp.CommandTransport{Command: aether(t, args...)}, "")
 		list, err := s.ListTools(t.Context(), nil)
 		if err != nil || len(list.Tools) != count {
@@ -286,12 +295,18 @@ func TestMCPOverHTTP(t *testing.T) {
 		}
 		if last != "" {
 			must(t, s, "sandbox_destroy", map[string]any{"sandbox": last})
+		} else {
+			carryByURL(t, s, id)
 		}
 		last = id
 	}
 	other := speak(t, over("bob", ""), "")
 	if list, err := other.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 12 {
 		t.Errorf("there are %v tools, %v", list, err)
+	}
+	all := speak(t, over("bob", "?profile=full"), "")
+	if refused := call(t, all, "file_download", map[string]any{"sandbox": last, "path": "/etc/passwd"}); refused.Error == nil || refused.Error.Class != "not_found" {
+		t.Errorf("another tenant's file: %+v", refused)
 	}
 	if refused := call(t, other, "command_run", map[string]any{"sandbox": last, "command": "true"}); refused.Error == nil || refused.Error.Class != "not_found" {
 		t.Errorf("another tenant's sandbox: %+v", refused)
@@ -327,6 +342,54 @@ func TestMCPOverHTTP(t *testing.T) {
 		}
 	}
 	refuseMessages(t, d.address)
+}
+
+// carryByURL brings a file into a sandbox and takes it out again by URLs, whose holder has no
+// key; a file of the daemon's host is not to be had, and a URL is for one file and one purpose.
+func carryByURL(t *testing.T, s *mcp.ClientSession, id string) {
+	t.Helper()
+	send := func(method, url, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/octet-stream")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	at := map[string]any{"sandbox": id, "path": "/tmp/carried"}
+	up, down := must(t, s, "file_upload", at), must(t, s, "file_download", at)
+	if left := time.Until(up.Expires); up.Method != "POST" || down.Method != "GET" || left < 0 || left > 10*time.Minute {
+		t.Fatalf("it is carried by %+v and %+v", up, down)
+	}
+	body := strings.Repeat("carried\n", 1<<20) // more than a message may have
+	if status, text := send(up.Method, up.URL, body); status != http.StatusOK {
+		t.Fatalf("the upload is answered %d %s", status, text)
+	}
+	if ran := must(t, s, "command_run", map[string]any{"sandbox": id, "command": "wc -c < /tmp/carried"}); strings.TrimSpace(ran.Stdout.Text) != strconv.Itoa(len(body)) {
+		t.Errorf("there came %s", ran.Stdout.Text)
+	}
+	if status, text := send(down.Method, down.URL, ""); status != http.StatusOK || text != body {
+		t.Errorf("the download is answered %d with %d bytes", status, len(text))
+	}
+	for name, wrong := range map[string]string{"another file": strings.Replace(down.URL, "carried", "app", 1), "another purpose": up.URL, "no signature": strings.Replace(down.URL, "signature=v1_", "signature=v1_x", 1)} {
+		if status, _ := send(http.MethodGet, wrong, ""); status != http.StatusUnauthorized {
+			t.Errorf("%s is answered %d", name, status)
+		}
+	}
+	at["from"] = "/etc/hostname"
+	if refused := call(t, s, "file_upload", at); refused.Error == nil || refused.Error.Class != "unsupported" {
+		t.Errorf("a file of the host: %+v", refused)
+	}
 }
 
 // refuseMessages sends what is no message of anybody's.
