@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -30,11 +31,12 @@ func agentCommand(drivers *drivers) *cobra.Command {
 living processes: the forks go on side by side, a command scores them, and the best is kept.`,
 		Example: `  aether agent run --model anthropic/claude-sonnet-5-5 --template web 'Make the tests pass.'
   aether agent run --from 7k2m9x0r4c8v1b5n3q6w --keep --branch 8 --score 'make test' 'Make the tests pass.'
-  aether agent show`,
+  aether agent show
+  aether agent rm --keep 20`,
 		Args: knownSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(agentRunCommand(drivers), agentShowCommand())
+	cmd.AddCommand(agentRunCommand(drivers), agentShowCommand(), agentRemoveCommand())
 	return cmd
 }
 
@@ -45,6 +47,7 @@ type agentFlags struct {
 	hide                           []string
 	daemon, json, quiet            bool
 	opts                           agent.Options
+	speech                         *speech // where somebody looks on
 }
 
 const everyCall = "every-call"
@@ -144,16 +147,34 @@ func (f *agentFlags) run(cmd *cobra.Command, drivers *drivers) (err error) {
 	defer func() { err = errors.Join(err, transcript.Close()) }()
 	f.opts.Transcript = transcript
 	if printError(cmd, "aether: run %s", id); !f.quiet && !f.json {
-		f.opts.Watch = func(e agent.Entry) { tellEntry(cmd, e) }
+		f.follow(cmd)
 	}
 	out, err := agent.Run(ctx, f.opts)
 	return f.report(cmd, agentOutcome{id, out}, err)
 }
 
+// follow has what happens be told on standard error, and what the model says too, as it comes,
+// where that is a terminal.
+func (f *agentFlags) follow(cmd *cobra.Command) {
+	if screenOf(cmd.ErrOrStderr()).width > 0 {
+		f.speech = newSpeech(cmd.ErrOrStderr())
+		f.opts.Hear = f.speech.hear
+		f.opts.Watch = func(e agent.Entry) { f.speech.watch(e, entryText) }
+		return
+	}
+	f.opts.Watch = func(e agent.Entry) {
+		if text := entryText(e); text != "" {
+			printError(cmd, "%s", text)
+		}
+	}
+}
+
 func (f *agentFlags) report(cmd *cobra.Command, out agentOutcome, err error) error {
+	// Who has just seen the answer on this terminal need not be shown it again.
+	seen := f.speech != nil && f.speech.close(out.Answer) && screenOf(cmd.OutOrStdout()).width > 0
 	if f.json {
 		err = errors.Join(err, printJSON(cmd, out))
-	} else if err == nil {
+	} else if err == nil && !seen {
 		err = printText(cmd, out.Answer)
 	}
 	if err != nil {
@@ -173,21 +194,23 @@ func (f *agentFlags) report(cmd *cobra.Command, out agentOutcome, err error) err
 	return exitCode(1)
 }
 
-// tellEntry says what happens in a run, without what was said in it.
-func tellEntry(cmd *cobra.Command, e agent.Entry) {
+// entryText says what happens in a run, without what was said in it. What is of no interest
+// is nothing.
+func entryText(e agent.Entry) string {
 	took := milliseconds(time.Duration(e.TookMS * float64(time.Millisecond)))
 	switch {
 	case e.Kind == agent.Called && e.Call != nil && e.Failed:
-		printError(cmd, "aether: %s  step %d  %s failed in %s", e.Line, e.Step, cut(visible(e.Call.Name), 64), took)
+		return fmt.Sprintf("aether: %s  step %d  %s failed in %s", e.Line, e.Step, cut(visible(e.Call.Name), 64), took)
 	case e.Kind == agent.Called && e.Call != nil:
-		printError(cmd, "aether: %s  step %d  %s in %s", e.Line, e.Step, cut(visible(e.Call.Name), 64), took)
+		return fmt.Sprintf("aether: %s  step %d  %s in %s", e.Line, e.Step, cut(visible(e.Call.Name), 64), took)
 	case e.Kind == agent.Forked:
-		printError(cmd, "aether: %s  forked into %d in %s", e.Line, len(e.Lines), took)
+		return fmt.Sprintf("aether: %s  forked into %d in %s", e.Line, len(e.Lines), took)
 	case e.Kind == agent.Scored && e.Score != nil:
-		printError(cmd, "aether: %s  scored %g in %s", e.Line, e.Score.Number, took)
+		return fmt.Sprintf("aether: %s  scored %g in %s", e.Line, e.Score.Number, took)
 	case e.Kind == agent.Kept:
-		printError(cmd, "aether: %s  kept", e.Line)
+		return fmt.Sprintf("aether: %s  kept", e.Line)
 	}
+	return ""
 }
 
 // findModel opens the model of a provider, of a script, or of a transcript.

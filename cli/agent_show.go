@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,21 +57,32 @@ many tokens, what it scored, and which was kept. Without RUN, of the last one.`,
 	return cmd
 }
 
-// agentRuns lists the runs that have a transcript, oldest first.
+// agentRuns lists the runs that have a transcript, oldest first: by the second of their names, and
+// within that by when they were written to last.
 func agentRuns() (runs []string, err error) {
 	dir, err := transcriptDir()
 	if err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(dir)
+	written := map[string]time.Time{}
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), transcriptExt); ok {
-			runs = append(runs, name)
+			info, failed := e.Info()
+			if failed != nil {
+				continue // it was removed meanwhile
+			}
+			runs, written[name] = append(runs, name), info.ModTime()
 		}
 	}
-	slices.Sort(runs)
+	slices.SortFunc(runs, func(a, b string) int {
+		return cmp.Or(strings.Compare(secondOf(a), secondOf(b)), written[a].Compare(written[b]))
+	})
 	return runs, err
 }
+
+// secondOf is the part of a run's name that says when it began.
+func secondOf(run string) string { return run[:max(0, strings.LastIndexByte(run, '-'))] }
 
 func wantedRun(args []string) (string, error) {
 	if len(args) == 1 {
