@@ -14,6 +14,7 @@ import (
 	"aether/driver/command/commandtest"
 	"aether/driver/daemon/daemontest"
 	"aether/driver/docker"
+	"aether/driver/docker/dockertest"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -71,7 +72,7 @@ func images(t *testing.T) (names []string) {
 		ID       string `json:"Id"`
 		RepoTags []string
 	}
-	if err := ask(t.Context(), strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"), "/images/json?all=1", &list); err != nil {
+	if err := dockertest.Ask(t.Context(), strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"), "/images/json?all=1", &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range list {
@@ -150,7 +151,7 @@ func TestDaemonGoesAway(t *testing.T) {
 	runtime.LockOSThread() // with which the daemon dies
 	defer runtime.UnlockOSThread()
 	dir := t.TempDir()
-	socket, stop, err := startDaemon(dir)
+	socket, stop, err := dockertest.Start(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func TestDaemonGoesAway(t *testing.T) {
 	if _, err := driver.Create(ctx, sandbox.Spec{}); sandbox.ClassOf(err) != sandbox.Unavailable {
 		t.Errorf("create: %v", err)
 	}
-	if _, stop, err = startDaemon(dir); err != nil {
+	if _, stop, err = dockertest.Start(dir); err != nil {
 		t.Fatal(err)
 	}
 	if instance, err = driver.Create(t.Context(), sandbox.Spec{}); err != nil {

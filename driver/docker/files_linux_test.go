@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"aether/driver/docker"
+	"aether/driver/docker/dockertest"
 	"aether/driver/guestagent"
 	"aether/sandbox"
 )
@@ -43,7 +44,7 @@ func TestOnlyWhatWasWrittenIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var about struct{ Driver string }
-	if err := ask(t.Context(), os.Getenv("DOCKER_HOST")[len("unix://"):], "/info", &about); err != nil {
+	if err := dockertest.Ask(t.Context(), os.Getenv("DOCKER_HOST")[len("unix://"):], "/info", &about); err != nil {
 		t.Fatal(err)
 	}
 	names := archived(t, dir)
