@@ -34,6 +34,7 @@ type Service struct {
 
 	procs    table
 	watchers watchers
+	notifier inroot.Notifier
 	usage    usage
 	gone     chan struct{} // closed by Close
 

@@ -44,7 +44,7 @@ type watchRequest interface {
 	GetAllowNetworkMounts() bool
 }
 
-func (d *describer) watch(req watchRequest) (*watch, error) {
+func (d *describer) watch(notifier *inroot.Notifier, req watchRequest) (*watch, error) {
 	dir, err := d.homePath(req.GetPath(), d.workDir)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (d *describer) watch(req watchRequest) (*watch, error) {
 	if err := d.as.Do(func() error { return d.watchable(dir, req.GetAllowNetworkMounts()) }); err != nil {
 		return nil, err
 	}
-	watcher, err := d.root.Watch(dir, d.as, req.GetRecursive(), maxWatchedDirs)
+	watcher, err := notifier.Watch(d.root, dir, d.as, req.GetRecursive(), maxWatchedDirs)
 	if err != nil {
 		return nil, watchError(err)
 	}

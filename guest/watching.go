@@ -22,7 +22,7 @@ func (s files) newWatch(header http.Header, req watchRequest) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.describer(c).watch(req)
+	w, err := s.describer(c).watch(&s.notifier, req)
 	if err != nil {
 		c.done()
 	}

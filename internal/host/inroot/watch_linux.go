@@ -2,7 +2,6 @@ package inroot
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -41,18 +40,22 @@ const interest = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_ATTR
 
 // Watcher reports changes below a directory.
 type Watcher struct {
+	notifier  *Notifier
 	root      *Root
 	top       string
 	node      node
 	as        Identity
 	recursive bool
 	max       int
-	notify    *os.File
 
 	paths map[int32]string
 	wds   map[string]int32
 	draft draftMove
-	buf   [64 << 10]byte
+
+	ready   chan struct{}  // has one while there is something to take
+	dirs    map[int32]bool // of the Notifier, as is what follows
+	pending []record
+	failed  error
 }
 
 // draftMove is the half of a rename that took a draft away from its name.
@@ -64,18 +67,16 @@ type draftMove struct {
 // node tells one directory from another at the same path.
 type node struct{ dev, ino uint64 }
 
-// Watch watches the directory name, and what is below it if recursive, with the
-// permissions of an identity and at most max directories.
-func (r *Root) Watch(name string, as Identity, recursive bool, max int) (*Watcher, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("inotify_init1", err)
-	}
-	w := &Watcher{root: r, top: name, as: as, recursive: recursive, max: max, notify: os.NewFile(uintptr(fd), "inotify"),
-		paths: map[int32]string{}, wds: map[string]int32{}}
-	if err := as.Do(w.start); err != nil {
-		w.Close()
+// Watch watches the directory name of a root, and what is below it if recursive, with the
+// permissions of an identity and at most max directories. Errors: ErrTooMany.
+func (n *Notifier) Watch(r *Root, name string, as Identity, recursive bool, max int) (*Watcher, error) {
+	w := &Watcher{notifier: n, root: r, top: name, as: as, recursive: recursive, max: max,
+		paths: map[int32]string{}, wds: map[string]int32{}, dirs: map[int32]bool{}, ready: make(chan struct{}, 1)}
+	if err := n.join(w); err != nil {
 		return nil, err
+	}
+	if err := as.Do(w.start); err != nil {
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
@@ -106,34 +107,35 @@ func (w *Watcher) open() (*os.File, node, error) {
 }
 
 // Close ends the watching and a Read that waits.
-func (w *Watcher) Close() error { return w.notify.Close() }
+func (w *Watcher) Close() error { return w.notifier.leave(w) }
+
+// tell wakes Read.
+func (w *Watcher) tell() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
 
 // Read waits for changes. It must not be called by two at once. Errors:
 // os.ErrClosed after Close, io.EOF once the directory is gone, ErrLost,
 // ErrTooMany.
 func (w *Watcher) Read() ([]Event, error) {
 	for {
-		n, err := w.notify.Read(w.buf[:])
-		if err != nil {
-			return nil, err
+		records, err := w.notifier.take(w)
+		events, failed := w.decode(records)
+		if failed != nil {
+			err = failed
 		}
-		events, err := w.decode(w.buf[:n])
 		if len(events) > 0 || err != nil {
 			return events, err
 		}
+		<-w.ready
 	}
 }
 
-func (w *Watcher) decode(data []byte) (events []Event, err error) {
-	for len(data) > 0 {
-		raw, rest, ok := nextRecord(data)
-		if !ok {
-			return events, fmt.Errorf("inotify: a record of %d bytes is cut short", len(data))
-		}
-		data = rest
-		if raw.mask&unix.IN_Q_OVERFLOW != 0 {
-			return events, ErrLost
-		}
+func (w *Watcher) decode(records []record) (events []Event, err error) {
+	for _, raw := range records {
 		more, err := w.translate(raw)
 		events = appendNew(events, more)
 		if err != nil {

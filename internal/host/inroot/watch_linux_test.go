@@ -12,7 +12,7 @@ import (
 
 func watch(t *testing.T, root *Root, name string, recursive bool, max int) (*Watcher, error) {
 	t.Helper()
-	w, err := root.Watch(name, Identity{os.Geteuid(), os.Getegid()}, recursive, max)
+	w, err := new(Notifier).Watch(root, name, self, recursive, max)
 	if err == nil {
 		t.Cleanup(func() { w.Close() })
 	}

@@ -2,7 +2,6 @@ package inroot
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -53,8 +52,8 @@ func (w *Watcher) forget(name string) error {
 		}
 		delete(w.wds, dir)
 		delete(w.paths, wd)
-		if err := control(w.notify, func(fd int) error { _, err := unix.InotifyRmWatch(fd, uint32(wd)); return err }); err != nil && !errors.Is(err, unix.EINVAL) {
-			return os.NewSyscallError("inotify_rm_watch", err)
+		if err := w.notifier.unsubscribe(w, wd); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -66,19 +65,14 @@ func (w *Watcher) add(dir *os.File, name string, found *[]Event) error {
 	if len(w.wds) >= w.max {
 		return ErrTooMany
 	}
-	var wd int
-	err := control(w.notify, func(fd int) (err error) {
-		// The link in /proc leads to the opened directory itself.
-		wd, err = unix.InotifyAddWatch(fd, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), interest)
-		return err
-	})
+	wd, err := w.notifier.subscribe(w, dir)
 	if errors.Is(err, unix.ENOSPC) {
 		return ErrTooMany
 	}
 	if err != nil {
 		return pathError("watch", name, err)
 	}
-	w.paths[int32(wd)], w.wds[name] = name, int32(wd)
+	w.paths[wd], w.wds[name] = name, wd
 	if !w.recursive {
 		return nil
 	}

@@ -25,17 +25,22 @@ export default {
     all.forEach((heard, i) => assert.ok(heard.includes(`${i + 1000}-here`), heard))
     await box.kill()
   },
-  'scale: sixty watches': async () => {
+  'scale: two hundred watches, half of them of the same directories': async () => {
     const box = await make()
-    await box.commands.run('mkdir -p /tmp/w && cd /tmp/w && seq 60 | xargs mkdir')
-    const came = []
-    const handles = await Promise.all(Array.from({ length: 60 }, async (_, i) => {
+    await box.commands.run('mkdir -p /tmp/w && cd /tmp/w && seq 100 | xargs mkdir')
+    const came = [], seen = []
+    const handles = await Promise.all(Array.from({ length: 200 }, async (_, i) => {
       let tell
+      seen.push([])
       came.push(new Promise((resolve) => { tell = resolve }))
-      return box.files.watchDir(`/tmp/w/${i + 1}`, (e) => { if (e.name === 'new') tell() }, { timeoutMs: 0 })
+      return box.files.watchDir(`/tmp/w/${(i % 100) + 1}`, (e) => { seen[i].push(`${e.type} ${e.name}`); if (e.name === 'last') tell() }, { timeoutMs: 0 })
     }))
-    await box.commands.run('cd /tmp/w && for d in *; do echo x > $d/new; done')
-    await Promise.all(came)
+    // By files: the client has 200 connections for commands and watches together.
+    await box.files.write(Array.from({ length: 100 }, (_, i) => ({ path: `/tmp/w/${i + 1}/new`, data: 'x' })))
+    await Promise.all(handles.splice(0, 50).map((h) => h.stop()))
+    await box.commands.run('cd /tmp/w && for d in *; do mkdir $d/last; done')
+    await Promise.all(came.slice(50))
+    seen.slice(50).forEach((events) => assert.deepEqual(events, ['create new', 'write new', 'create last']))
     await Promise.all(handles.map((h) => h.stop()))
     await box.kill()
   },
