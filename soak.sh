@@ -24,6 +24,7 @@ long ./driver/bubblewrap TestConformance '/^killed$'
 long ./engine 'TestKilledAtAnyMoment|TestKilledAtEveryWrite|TestFullDiskAtEveryWrite|TestCrowd|TestPythonGoesOn'
 long ./image TestKilledUnpackLeavesNothing
 long ./internal/host/inroot TestSwappedParents
+long ./cmd/aether 'TestE2BStreams|TestE2BCrowd'
 
 [ "$part" != long ] || exit 0
 

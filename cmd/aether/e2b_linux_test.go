@@ -31,11 +31,7 @@ const e2bBehaviours = 128
 
 // TestE2BClients has the official clients of E2B use a daemon: each behaviour is a test.
 func TestE2BClients(t *testing.T) {
-	gateway, err := gateways()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AETHER_NET", gateway)
+	setGateway(t)
 	home := installE2B(t)
 	state := t.TempDir()
 	believed, socks := secretHost(t)
@@ -70,13 +66,19 @@ func TestE2BClients(t *testing.T) {
 	}
 }
 
-// TestE2BDomain has the clients find a daemon and its sandboxes by a domain, over TLS.
-func TestE2BDomain(t *testing.T) {
+// setGateway has daemons of a test find the program that holds networks.
+func setGateway(t *testing.T) {
+	t.Helper()
 	gateway, err := gateways()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("AETHER_NET", gateway)
+}
+
+// TestE2BDomain has the clients find a daemon and its sandboxes by a domain, over TLS.
+func TestE2BDomain(t *testing.T) {
+	setGateway(t)
 	home := installE2B(t)
 	state := t.TempDir()
 	s := serve(t, state, "--domain", "aether.test", "--tls-local")

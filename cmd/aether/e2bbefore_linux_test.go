@@ -16,11 +16,7 @@ const (
 // TestE2BClientBefore has the last client of E2B that creates and connects without the
 // second version of the routes use a daemon: what it can is as with the newest.
 func TestE2BClientBefore(t *testing.T) {
-	gateway, err := gateways()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AETHER_NET", gateway)
+	setGateway(t)
 	home := beforeV2(t, installE2B(t))
 	state := t.TempDir()
 	s := serve(t, state)

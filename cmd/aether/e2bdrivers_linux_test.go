@@ -20,11 +20,7 @@ var pausesMemory = map[string]bool{"port: a stranger does not wake a sandbox, an
 // TestE2BDrivers has the clients use what is inside of sandboxes that are no cells: commands,
 // streams, terminals, files, watches, signatures and ports.
 func TestE2BDrivers(t *testing.T) {
-	gateway, err := gateways()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AETHER_NET", gateway)
+	setGateway(t)
 	for variable, name := range map[string]string{"AETHER_RUNSC": "runsc", "AETHER_GUEST": "aether-guest"} {
 		built, err := filepath.Abs("../../bin/" + name)
 		if err != nil {
@@ -40,7 +36,8 @@ func TestE2BDrivers(t *testing.T) {
 			var flags []string
 			if driver == "docker" {
 				startDocker(t)
-				flags = append(flags, "--config", boundlessDisk(t))
+				// Few file systems let Docker bound a disk.
+				flags = append(flags, "--config", tenantsFile(t, `{"unbounded_disk": true, "default_limits": {"memory_bytes": 536870912}}`))
 			}
 			wantUsable(t, driver)
 			state := t.TempDir()
@@ -81,18 +78,6 @@ func startDocker(t *testing.T) {
 	}
 	t.Cleanup(stop)
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
-}
-
-// boundlessDisk is a configuration for a daemon that can bound no disk: few file systems let
-// Docker do so.
-func boundlessDisk(t *testing.T) (file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "tenants.json")
-	text := `{"default": {"policy": {"unbounded_disk": true, "default_limits": {"memory_bytes": 536870912}}}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // wantUsable skips where the host cannot run a system, with the reason.

@@ -26,11 +26,7 @@ func TestE2BPython(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a cell of an ordinary user may have one user, and templates are built by two")
 	}
-	gateway, err := gateways()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AETHER_NET", gateway)
+	setGateway(t)
 	home := installPython(t)
 	state := t.TempDir()
 	s := serve(t, state)

@@ -2,6 +2,7 @@
 import { endAll } from './help.mjs'
 
 const only = process.env.ONLY && new RegExp(process.env.ONLY)
+const seconds = Number(process.env.SECONDS ?? 60)
 const files = process.env.FILES.split(' ')
 for (const file of files) {
   for (const [name, run] of Object.entries((await import(`./${file}.mjs`)).default)) {
@@ -9,7 +10,7 @@ for (const file of files) {
     const began = Date.now()
     let error
     let timer
-    const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error('it takes more than a minute')), 60_000) })
+    const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`it takes more than ${seconds} seconds`)), seconds * 1000) })
     try {
       await Promise.race([run(), late])
     } catch (e) {
