@@ -1,8 +1,10 @@
 package isolationprobe
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +70,7 @@ func takeProcesses(most int64, out io.Writer) error {
 		cmd := exec.Command(self(), ModeWait)
 		cmd.Stdin, cmd.SysProcAttr = hold, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
-			return err
+			return cause(err)
 		}
 		defer cmd.Wait()
 		defer cmd.Process.Kill()
@@ -93,11 +95,20 @@ func takeDisk(most int64, out io.Writer) error {
 		n, err := f.Write(block)
 		have += int64(n)
 		if err != nil {
-			return err
+			return cause(err)
 		}
 		if _, err := fmt.Fprintln(out, have); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cause is what the kernel said, without the path that it said it about.
+func cause(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
 }
