@@ -5,14 +5,15 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build aether guest net vmm demo test check systems soak bench kvm-lab host-lab runsc runsc-shim youki clean
+.PHONY: all build aether guest net vmm probe demo test check systems soak bench kvm-lab host-lab runsc runsc-shim youki clean
 
 all: build
 
 # build makes the static binaries: bin/aether, bin/aether-guest, which runs inside the
 # sandboxes of other systems and is kept small, bin/aether-net, which holds the
-# network of sandboxes that have one, and bin/aether-vmm, which runs one machine.
-build: aether guest net vmm
+# network of sandboxes that have one, bin/aether-vmm, which runs one machine, and
+# bin/aether-probe, which looks out of sandboxes whose isolation is measured.
+build: aether guest net vmm probe
 
 aether:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
@@ -26,11 +27,14 @@ net:
 vmm:
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '-s -w' -o bin/aether-vmm ./cmd/aether-vmm
 
+probe:
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '-s -w' -o bin/aether-probe ./cmd/aether-probe
+
 # demo builds what it shows, and no more: the first sandbox of a fresh clone. What that one
 # has no need of is built after it, so that bin is whole.
 demo: aether
 	@./demo.sh
-	@$(MAKE) --no-print-directory guest net vmm
+	@$(MAKE) --no-print-directory guest net vmm probe
 
 # test is everything that must hold: the checks, then every test with the race
 # detector, on the systems that systems.sh got. It ends with the list of what was

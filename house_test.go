@@ -64,8 +64,9 @@ var rooms = []room{
 	{"cmd", []string{"cli", "driver", "guest", "internal/network", "internal/vm", "sandbox"}, "only cmd joins the command line and the drivers, or the guest service and its place; it decides nothing else"},
 	{"cmd/kvmtest", []string{"driver", "guest", "image", "internal/host", "internal/testroot", "sandbox"}, "it only puts machines inside a machine, with what drivers use"},
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
+	{"cmd/aether-probe", []string{"internal/host"}, "what runs inside a sandbox that is measured knows nothing of the one who measures"},
 	{"cmd/bench", []string{"lab", "driver", "image", "sandbox"}, "it chooses what is measured and with which drivers; how is lab's"},
-	{"lab", []string{"driver", "engine", "rest", "interpreter", "guest", "image", "network", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
+	{"lab", []string{"driver", "engine", "rest", "interpreter", "guest", "image", "network", "internal/bounded", "internal/companion", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
 	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
 

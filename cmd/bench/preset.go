@@ -10,6 +10,7 @@ import (
 	"aether/lab"
 	"aether/lab/daemon"
 	"aether/lab/fork"
+	"aether/lab/isolation"
 	"aether/lab/lifecycle"
 	"aether/lab/network"
 	"aether/lab/program"
@@ -23,13 +24,14 @@ const (
 	forks     = "forks"
 	door      = "daemon"
 	networks  = "network"
+	isolated  = "isolation"
 )
 
-func subjectNames() []string { return []string{sandboxes, programs, forks, door, networks} }
+func subjectNames() []string { return []string{sandboxes, programs, forks, door, networks, isolated} }
 
 // chosen are the subjects of a run.
 func (o options) chosen() []lab.Subject {
-	all := []lab.Subject{
+	subjects := []lab.Subject{
 		{Key: sandboxes, Measure: func(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
 			return lifecycle.Measure(ctx, lifecycle.Options{Rounds: o.rounds, Idle: o.idle, Only: o.only}, say)
 		}},
@@ -37,8 +39,11 @@ func (o options) chosen() []lab.Subject {
 		{Key: forks, Measure: o.measureForks},
 		{Key: door, Measure: o.measureDaemon},
 		{Key: networks, Measure: o.measureNetworks},
+		{Key: isolated, Measure: func(ctx context.Context, say *lab.Progress) (lab.Findings, error) {
+			return isolation.MeasureAll(ctx, all.Makers(), isolation.Options{Progress: say})
+		}},
 	}
-	return slices.DeleteFunc(all, func(s lab.Subject) bool { return !slices.Contains(o.subjects, s.Key) })
+	return slices.DeleteFunc(subjects, func(s lab.Subject) bool { return !slices.Contains(o.subjects, s.Key) })
 }
 
 // programRounds and those of forks are fewer: each takes long.
