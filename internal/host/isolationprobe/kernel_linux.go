@@ -100,9 +100,12 @@ func kernelLog(*looker) Sighting {
 	if n, err := unix.Klogctl(readAllOfLog, make([]byte, 4<<10)); err == nil && n > 0 {
 		return open("syslog: %d bytes", n)
 	}
-	if f, err := os.OpenFile("/proc/kmsg", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
-		f.Close()
-		return open("/proc/kmsg can be read")
+	// systemd-nspawn has a pipe in its place.
+	if info, err := os.Stat("/proc/kmsg"); err == nil && info.Mode().IsRegular() {
+		if f, err := os.OpenFile("/proc/kmsg", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+			f.Close()
+			return open("/proc/kmsg can be read")
+		}
 	}
 	if _, err := unix.Klogctl(sizeOfLog, nil); err == nil {
 		return closed("its size is told, and nothing of it")
