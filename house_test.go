@@ -66,7 +66,7 @@ var rooms = []room{
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
 	{"cmd/aether-probe", []string{"internal/host"}, "what runs inside a sandbox that is measured knows nothing of the one who measures"},
 	{"cmd/bench", []string{"lab", "driver", "image", "sandbox"}, "it chooses what is measured and with which drivers; how is lab's"},
-	{"lab", []string{"driver", "engine", "rest", "interpreter", "guest", "image", "network", "internal/bounded", "internal/companion", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
+	{"lab", []string{"agent", "tool", "driver", "engine", "rest", "interpreter", "guest", "image", "network", "internal/bounded", "internal/companion", "internal/host", "sandbox"}, "measuring uses the product as its users do"},
 	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
 
@@ -119,8 +119,8 @@ func checkArrow(t *testing.T, src source, from *room, to string) {
 	if slices.Contains(forTests, target) && (isTest || strings.HasSuffix(src.dir, "test")) {
 		return
 	}
-	if isTest && from.name == "cmd" && (target == "rest" || target == "engine") {
-		return // tests speak to the daemon as clients do
+	if isTest && from.name == "cmd" && (target == "rest" || target == "engine" || inner == "agent/script") {
+		return // tests speak to the daemon as clients do, and have a scripted model speak to those
 	}
 	if isTest && slices.Contains(tryWithin, from.name) && (target == "driver" || target == "image" || target == "network") {
 		return

@@ -3,9 +3,9 @@ package tool
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -63,8 +63,9 @@ func TestTransfersStayInTheSharedDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o666); err != nil {
-		t.Fatal(err)
+	need(t, "mkfifo")
+	if out, err := exec.Command("mkfifo", filepath.Join(dir, "pipe")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("there"), 0o644); err != nil {
 		t.Fatal(err)

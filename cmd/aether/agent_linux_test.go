@@ -3,17 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"aether/engine"
-	"aether/internal/host/pty"
 )
 
 // agentScript: a file is wrong, two forks try to mend it, and the second does.
@@ -50,7 +46,6 @@ func TestAgentRuns(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 	})
-	t.Run("terminal", func(t *testing.T) { speakOnTerminal(t) })
 	t.Run("rm", func(t *testing.T) {
 		out := runAgent(t, "", 0, "--script", file, "--setup", "echo 7 >/tmp/answer", "--branch-at", "2")
 		if removed := agentDo(t, "", 0, "rm", "--keep", "1"); removed == "" || strings.Contains(removed, out.Run) {
@@ -89,39 +84,6 @@ func TestAgentRuns(t *testing.T) {
 			t.Errorf("what is kept says %q, %v", answer.String(), err)
 		}
 	})
-}
-
-// speakOnTerminal: who looks on sees what the model says as it comes, and the answer once.
-func speakOnTerminal(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "script.json")
-	const turns = `{"main": [{"text": "I look \u001b[2J around.", "calls": [{"name": "file_list", "arguments": {"sandbox": "here", "path": "/tmp"}}]}, {"text": "It is empty."}]}`
-	if err := os.WriteFile(file, []byte(turns), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Skipf("this host has no terminals: %v", err)
-	}
-	defer master.Close()
-	slave, err := pty.Open(master)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := aether(t, "agent", "run", "--script", file, "Look around.")
-	cmd.Stdout, cmd.Stderr = slave, slave
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	slave.Close()
-	text, _ := io.ReadAll(master) // which ends with an error when the last writer has
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, text)
-	}
-	shown := strings.ReplaceAll(string(text), "\r\n", "\n")
-	_, shown, _ = strings.Cut(shown, "\n") // the name of the run
-	if want := regexp.MustCompile(`^main: I look \\x1b\[2J around\.\naether: main  step 1  file_list in .*\nmain: It is empty\.\n$`); !want.MatchString(shown) {
-		t.Errorf("shown is %q", shown)
-	}
 }
 
 type agentOutcome struct{ Run, Why, Line, Sandbox, Answer string }

@@ -33,6 +33,7 @@ type bench struct {
 	opts   Options
 	rounds lab.Rounds
 	undo   []func() error
+	engine *engine.Engine
 	server *server
 	ways   []way
 	docker lab.Contender
@@ -57,6 +58,13 @@ func Measure(ctx context.Context, opts Options, say *lab.Progress) (r Report, er
 		return r, err
 	}
 	if r.Claim, err = b.claims(ctx); err != nil {
+		return r, err
+	}
+	say.Say("the daemon: what agents do")
+	if r.Undo, err = b.undoes(ctx); err != nil {
+		return r, err
+	}
+	if r.Step, err = b.steps(ctx); err != nil {
 		return r, err
 	}
 	say.Say("the daemon: %d idle sandboxes", opts.Idle)
@@ -90,6 +98,7 @@ func (b *bench) open(ctx context.Context) error {
 		return err
 	}
 	b.undo = append(b.undo, func() error { return e.Close(context.Background()) })
+	b.engine = e
 	if b.server, err = serve(ctx, b.opts.Program, dir); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rows := range [][]lab.Row{r.Exec, r.Create, r.Life, r.Claim, r.Pages} {
+	for _, rows := range [][]lab.Row{r.Exec, r.Create, r.Life, r.Claim, r.Undo, r.Step, r.Pages} {
 		if len(rows) == 0 {
 			t.Errorf("%+v", r)
 		}
@@ -64,15 +64,18 @@ func TestTargets(t *testing.T) {
 	execs := func(with, without, agent float64) []lab.Row {
 		return append(rows(with, without), lab.Row{Name: rowMCP, MedianUS: agent})
 	}
+	undone := func(us float64) []lab.Row {
+		return []lab.Row{{Name: rowFork, MedianUS: 100}, {Name: rowUndo, MedianUS: us}}
+	}
 	r := Report{Exec: execs(900, 500, 1800), Create: rows(2600, 2000), Life: append(rows(5000, 4000), lab.Row{Name: rowDocker, MedianUS: 50_000}),
-		Claim: rows(400, 100), Pages: []lab.Row{{Name: "few", MedianUS: 100}, {Name: "many", MedianUS: 200}}, Memory: Memory{EmptyKiB: 1024, IdleKiB: 61 * 1024, Idle: 1000}}
+		Undo: undone(400), Step: []lab.Row{{Name: rowStep, MedianUS: 1000}}, Claim: rows(400, 100), Pages: []lab.Row{{Name: "few", MedianUS: 100}, {Name: "many", MedianUS: 200}}, Memory: Memory{EmptyKiB: 1024, IdleKiB: 61 * 1024, Idle: 1000}}
 	r.complete()
 	for _, v := range r.Targets {
 		if !v.Met {
 			t.Errorf("%+v", v)
 		}
 	}
-	r.Claim = rows(401, 100)
+	r.Claim, r.Undo, r.Step[0].MedianUS = rows(401, 100), undone(401), 1001
 	r.Exec, r.Create, r.Pages[1].MedianUS, r.Memory.IdleKiB, r.Life[2].MedianUS = execs(901, 500, 1803), rows(2601, 2000), 201, 62*1024, 49_000
 	r.complete()
 	for _, v := range r.Targets {

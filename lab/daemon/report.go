@@ -19,6 +19,10 @@ const (
 	rowUnixEmpty = "daemon, unix socket, nothing"
 	rowTCPEmpty  = "daemon, TCP, nothing"
 	rowDocker    = "Docker's API"
+	// What agents do, by the engine in this process.
+	rowFork = "a fork"
+	rowUndo = "mark, command, roll back"
+	rowStep = "a step of the loop"
 )
 
 // Targets that the door is held to.
@@ -30,6 +34,8 @@ const (
 	targetPage   = 2.0
 	targetClaim  = 4.0 // times in process
 	targetMCP    = 2.0 // times the Go client
+	targetUndo   = 4.0 // times a fork
+	targetStep   = 1000.0
 )
 
 // Report is everything that was found out. A value that was not measured is absent, never
@@ -42,6 +48,10 @@ type Report struct {
 	Life   []lab.Row `json:"life"`
 	// Claim is of a child that is kept ready, to what its first command says.
 	Claim []lab.Row `json:"claim"`
+	// Undo is a command that is taken back, beside a fork of the same sandbox; Step is what the
+	// loop of an agent takes for a step besides the model and the call.
+	Undo []lab.Row `json:"undo"`
+	Step []lab.Row `json:"step"`
 	// Pages are of 100 sandboxes, when there are so many and when there are more.
 	Pages   []lab.Row     `json:"pages"`
 	Memory  Memory        `json:"memory"`
@@ -61,6 +71,7 @@ func (r *Report) complete() {
 	lab.CompareRows(r.Create, rowEngine)
 	lab.CompareRows(r.Life, rowEngine, rowDocker)
 	lab.CompareRows(r.Claim, rowEngine)
+	lab.CompareRows(r.Undo, rowFork)
 	if len(r.Pages) > 0 {
 		lab.CompareRows(r.Pages, r.Pages[0].Name)
 	}
@@ -72,6 +83,8 @@ func (r *Report) complete() {
 		lab.AtMost("claim of a child to its first output, median", "times in process", lab.Find(r.Claim, rowUnix).Of[rowEngine], targetClaim, nil),
 		r.judgePages(),
 		lab.AtMost("a command by aether mcp, median", "times the Go client's", lab.Find(r.Exec, rowMCP).Of[rowUnix], targetMCP, nil),
+		lab.AtMost("mark, command and roll back, median", "times a fork", lab.Find(r.Undo, rowUndo).Of[rowFork], targetUndo, nil),
+		lab.AtMost("a step of the agent's loop, without model and call, median", "us", lab.Find(r.Step, rowStep).MedianUS, targetStep, nil),
 	}
 }
 
@@ -106,6 +119,8 @@ func (r Report) Text() string {
 		"The making of a sandbox, ms\n" + lab.Times(r.Create, rowEngine),
 		"Making, a command and the end of a sandbox, ms\n" + lab.Times(r.Life, rowEngine, rowDocker),
 		"The claim of a child that is kept ready, to what its first command says, ms\n" + lab.Times(r.Claim, rowEngine),
+		"A command that is taken back, ms\n" + lab.Times(r.Undo, rowFork),
+		"A step of the agent's loop, ms\n" + lab.Times(r.Step),
 		"A page of sandboxes, ms\n" + lab.Times(r.Pages, first(r.Pages)),
 		fmt.Sprintf("The daemon's own memory: %.1f MiB empty, %.1f MiB with %d idle sandboxes\n", float64(r.Memory.EmptyKiB)/1024, float64(r.Memory.IdleKiB)/1024, r.Memory.Idle),
 		"Targets for the daemon\n" + lab.Verdicts(r.Targets),
