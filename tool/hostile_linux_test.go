@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +133,14 @@ func TestOtherTenants(t *testing.T) {
 	ran := do[Ran](t, s, "command_run", args{"sandbox": id, "command": "echo secret | tee /tmp/mine"})
 	shot := do[Snapshot](t, s, "snapshot_create", args{"sandbox": id}).ID
 	do[Template](t, s, "template_create", args{"sandbox": id, "name": "work"})
-	other := h.session(bob, Options{})
+	// Bob has all that a session can have, and a sandbox of his own.
+	shared, _, _ := shareDir(t)
+	other := h.session(bob, Options{Own: true, Expose: true, Files: shared})
+	his := do[Sandbox](t, other, "sandbox_create", args{}).ID
+	before, err := h.engine.Get(t.Context(), alice, id)
+	if err != nil {
+		t.Fatal(err)
+	}
 	const nobody = "7k2m9x0r4c8v1b5n3q6w"
 	for _, one := range other.Tools() {
 		a := plausible(one, id)
@@ -150,8 +158,6 @@ func TestOtherTenants(t *testing.T) {
 			}
 		case one.Name == "command_output":
 			a["process"] = ran.Process
-		case one.Name == "port_expose":
-			continue // which a server refuses
 		}
 		theirs := refuse(t, other, "not_found", one.Name, a)
 		if a["sandbox"] == nil {
@@ -172,11 +178,27 @@ func TestOtherTenants(t *testing.T) {
 			refuse(t, other, "not_found", one.Name, b)
 		}
 	}
+	// What is hers is not to be had by way of his either.
+	refuse(t, other, "not_found", "sandbox_rollback", args{"sandbox": his, "snapshot": shot})
+	refuse(t, other, "not_found", "command_output", args{"sandbox": his, "process": ran.Process})
+	do[Done](t, other, "sandbox_destroy", args{"sandbox": his})
 	for name, list := range map[string]string{"sandbox_list": "sandboxes", "snapshot_list": "snapshots", "template_list": "templates"} {
-		r := other.Do(t.Context(), name, nil)
-		if text, err := json.Marshal(r); err != nil || string(text) != `{"`+list+`":[]}` {
-			t.Errorf("%s gives %s, %v", name, text, err)
+		a := args{}
+		if name == "sandbox_list" {
+			a["state"] = "running"
 		}
+		for _, a := range []args{a, {"sandbox": id}} {
+			if name != "snapshot_list" && a["sandbox"] != nil {
+				continue
+			}
+			r := other.Do(t.Context(), name, a.text(t))
+			if text, err := json.Marshal(r); err != nil || string(text) != `{"`+list+`":[]}` {
+				t.Errorf("%s gives %s, %v", name, text, err)
+			}
+		}
+	}
+	if after, err := h.engine.Get(t.Context(), alice, id); err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("her sandbox was %+v and is %+v, %v", before, after, err)
 	}
 	if got := shell(t, s, id, "cat /tmp/mine"); got != "secret\n" {
 		t.Errorf("it has %q", got)
