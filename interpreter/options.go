@@ -12,7 +12,9 @@ type Options struct {
 	// WorkDir is where it starts; empty means the sandbox's default.
 	WorkDir string
 	// Env is added to the environment that every command of the sandbox has.
-	Env    map[string]string
+	Env map[string]string
+	// Tag is what the guest service calls the process besides its number, if it is not empty.
+	Tag    string
 	Limits Limits
 	// Grace is how long an interrupted call may take to end before the interpreter
 	// is killed; zero means DefaultGrace.

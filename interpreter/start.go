@@ -35,7 +35,7 @@ func Start(ctx context.Context, client *guest.Client, language Language, opts Op
 }
 
 func (c *Context) launch(ctx context.Context, l launch) error {
-	cmd := guest.Cmd{Path: l.path, Args: l.args, Env: c.opts.Env, Dir: c.opts.WorkDir}
+	cmd := guest.Cmd{Path: l.path, Args: l.args, Env: c.opts.Env, Dir: c.opts.WorkDir, Tag: c.opts.Tag}
 	c.program = l.program
 	start := func(life context.Context, cmd guest.Cmd) (*guest.Running, error) { return c.client.Start(life, cmd) }
 	err := c.link(ctx, cmd, start, killAbandoned)

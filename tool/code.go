@@ -3,6 +3,8 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"aether/engine"
@@ -92,7 +94,7 @@ func (s *Session) code(ctx context.Context, in codeArgs) (result CodeResult, err
 
 // interpreter attaches to the one of a language that runs, or starts one.
 func (s *Session) interpreter(ctx context.Context, client *guest.Client, found engine.Sandbox, language interpreter.Language, restart bool) (_ *interpreter.Context, fresh bool, err error) {
-	opts := interpreter.Options{Limits: interpreter.Limits{OutputBytes: keptOutput, TextBytes: maxBytes, ValueBytes: 4 * mega, TotalBytes: 8 * mega, Values: 64}}
+	opts := interpreter.Options{Tag: codeTag + string(language), Limits: interpreter.Limits{OutputBytes: keptOutput, TextBytes: maxBytes, ValueBytes: 4 * mega, TotalBytes: 8 * mega, Values: 64}}
 	known, ok := s.state.code(found.ID, language)
 	if r := found.Resident; !ok && r != nil && r.Interpreter != nil && r.Interpreter.Language == language {
 		known, ok = codeContext{handle: *r.Interpreter}, true
@@ -118,12 +120,43 @@ func (s *Session) interpreter(ctx context.Context, client *guest.Client, found e
 			return nil, false, err
 		}
 	}
+	if !ok && found.Created.Before(s.state.born) {
+		if err := leftBehind(ctx, client, opts.Tag, restart); err != nil {
+			return nil, false, err
+		}
+	}
 	c, err := interpreter.Start(ctx, client, language, opts)
 	if err != nil {
 		return nil, false, err
 	}
 	s.state.setCode(found.ID, codeContext{handle: c.Handle()})
 	return c, true, nil
+}
+
+// codeTag is what the interpreters of code_run are called by the guest service, before their language.
+const codeTag = "code_run:"
+
+// leftBehind finds interpreters that calls of a server before this one have used. Nobody knows how
+// they are spoken with any more: code that relies on what they hold must not be run in a new one
+// unasked. Errors: Conflict.
+func leftBehind(ctx context.Context, client *guest.Client, tag string, restart bool) error {
+	running, err := client.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range running {
+		if p.GetTag() != tag {
+			continue
+		}
+		if !restart {
+			return &sandbox.Error{Class: sandbox.Conflict, Field: "restart", Reason: fmt.Sprintf("the interpreter of earlier calls (process %d) was that of a server that has ended, and cannot be used any more", p.GetPid()),
+				Remedy: "call again with restart, and have the code not rely on what was defined before"}
+		}
+		if err := client.Signal(ctx, int(p.GetPid()), syscall.SIGKILL); err != nil && sandbox.ClassOf(err) != sandbox.NotFound {
+			return err
+		}
+	}
+	return nil
 }
 
 func runCode(ctx context.Context, c *interpreter.Context, code string, took time.Duration) (result CodeResult, err error) {

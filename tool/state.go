@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"aether/interpreter"
 )
@@ -20,6 +21,7 @@ const (
 // interpreters are whose. Sessions of several callers may share one: whoever asks for
 // something of it has to reach the sandbox that it is about.
 type State struct {
+	born    time.Time // what was made before may hold what it does not know
 	mu      sync.Mutex
 	outputs []*output // oldest first
 	bytes   int
@@ -42,7 +44,7 @@ type turn struct {
 
 // NewState makes one.
 func NewState() *State {
-	return &State{codes: map[string]map[interpreter.Language]codeContext{}, turns: map[string]*turn{}}
+	return &State{born: time.Now(), codes: map[string]map[interpreter.Language]codeContext{}, turns: map[string]*turn{}}
 }
 
 // output is what a command wrote that has ended.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"aether/engine"
 	"aether/guest"
@@ -152,13 +155,33 @@ func TestDaemonRemembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	say(t, c, kept.ID, "echo remembered > /tmp/x")
+	code := func(d *service, restart bool) called {
+		over := &mcp.StreamableClientTransport{Endpoint: "http://" + d.address + "/mcp", HTTPClient: &http.Client{Transport: keyed{newKey(t, state, "--operator")}}}
+		return call(t, speak(t, over, ""), "code_run", map[string]any{"sandbox": kept.ID, "language": "bash", "code": "n=$((n + 1)); echo $n", "restart": restart})
+	}
+	for want := range 2 {
+		if ran := code(first, false); ran.Error != nil || ran.Stdout.Text != fmt.Sprintln(want+1) {
+			t.Errorf("the code says %+v", ran)
+		}
+	}
 	if status := first.stop(syscall.SIGTERM); status != 0 {
 		t.Errorf("status %d: %s", status, first.complain)
 	}
 
-	c = serve(t, state).client()
+	second := serve(t, state)
+	c = second.client()
 	if got := say(t, c, kept.ID, "cat /tmp/x"); got != "remembered" {
 		t.Errorf("it has %q", got)
+	}
+	// Of the interpreter nobody knows any more: that is said, before code is run in another.
+	if ran := code(second, false); ran.Error == nil || ran.Error.Class != "conflict" || ran.Error.Field != "restart" {
+		t.Errorf("the code says %+v", ran)
+	}
+	if ran := code(second, true); ran.Error != nil || ran.Stdout.Text != "1\n" {
+		t.Errorf("the code says %+v", ran)
+	}
+	if ran := code(second, false); ran.Error != nil || ran.Stdout.Text != "2\n" {
+		t.Errorf("the code says %+v", ran)
 	}
 	if got, err := c.Get(t.Context(), brief.ID); err != nil || got.State != engine.Ended || got.Exit.Cause != sandbox.Stopped {
 		t.Errorf("%+v, %v", got, err)
