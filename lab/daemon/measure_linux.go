@@ -67,6 +67,13 @@ func Measure(ctx context.Context, opts Options, say *lab.Progress) (r Report, er
 	if r.Step, err = b.steps(ctx); err != nil {
 		return r, err
 	}
+	say.Say("the daemon: the API of E2B")
+	if r.E2B, err = b.e2bRows(ctx); err != nil {
+		return r, err
+	}
+	if r.Code, err = b.codeRows(ctx); err != nil {
+		return r, err
+	}
 	say.Say("the daemon: %d idle sandboxes", opts.Idle)
 	if err := b.crowd(ctx, &r); err != nil {
 		return r, err

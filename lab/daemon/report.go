@@ -23,6 +23,10 @@ const (
 	rowFork = "a fork"
 	rowUndo = "mark, command, roll back"
 	rowStep = "a step of the loop"
+	// By the API of E2B: its requests, sent by a Go program as those of the other rows are,
+	// and its official client.
+	rowE2BWire = "daemon, TCP, E2B's requests"
+	rowE2BNode = "daemon, TCP, E2B's client in node"
 )
 
 // Targets that the door is held to.
@@ -36,6 +40,8 @@ const (
 	targetMCP    = 2.0 // times the Go client
 	targetUndo   = 4.0 // times a fork
 	targetStep   = 1000.0
+	targetE2B    = 2.0
+	targetCode   = 1.5
 )
 
 // Report is everything that was found out. A value that was not measured is absent, never
@@ -52,6 +58,10 @@ type Report struct {
 	// loop of an agent takes for a step besides the model and the call.
 	Undo []lab.Row `json:"undo"`
 	Step []lab.Row `json:"step"`
+	// E2B is making, a command and the end by the doors of /v1 and of E2B; Code a sum in a
+	// context that lives.
+	E2B  []lab.Row `json:"e2b"`
+	Code []lab.Row `json:"code"`
 	// Pages are of 100 sandboxes, when there are so many and when there are more.
 	Pages   []lab.Row     `json:"pages"`
 	Memory  Memory        `json:"memory"`
@@ -72,6 +82,8 @@ func (r *Report) complete() {
 	lab.CompareRows(r.Life, rowEngine, rowDocker)
 	lab.CompareRows(r.Claim, rowEngine)
 	lab.CompareRows(r.Undo, rowFork)
+	lab.CompareRows(r.E2B, rowTCP)
+	lab.CompareRows(r.Code, rowTCP)
 	if len(r.Pages) > 0 {
 		lab.CompareRows(r.Pages, r.Pages[0].Name)
 	}
@@ -85,6 +97,8 @@ func (r *Report) complete() {
 		lab.AtMost("a command by aether mcp, median", "times the Go client's", lab.Find(r.Exec, rowMCP).Of[rowUnix], targetMCP, nil),
 		lab.AtMost("mark, command and roll back, median", "times a fork", lab.Find(r.Undo, rowUndo).Of[rowFork], targetUndo, nil),
 		lab.AtMost("a step of the agent's loop, without model and call, median", "us", lab.Find(r.Step, rowStep).MedianUS, targetStep, nil),
+		lab.AtMost("create, command and end by E2B's requests, median", "times /v1's", lab.Find(r.E2B, rowE2BWire).Of[rowTCP], targetE2B, nil),
+		lab.AtMost("a sum in a code context by E2B's requests, median", "times the Go client's", lab.Find(r.Code, rowE2BWire).Of[rowTCP], targetCode, nil),
 	}
 }
 
@@ -121,6 +135,8 @@ func (r Report) Text() string {
 		"The claim of a child that is kept ready, to what its first command says, ms\n" + lab.Times(r.Claim, rowEngine),
 		"A command that is taken back, ms\n" + lab.Times(r.Undo, rowFork),
 		"A step of the agent's loop, ms\n" + lab.Times(r.Step),
+		"Making, `bash -l -c true` and the end of a sandbox, by /v1 and by E2B's API, ms\n" + lab.Times(r.E2B, rowTCP),
+		"A sum in a code context, ms\n" + lab.Times(r.Code, rowTCP),
 		"A page of sandboxes, ms\n" + lab.Times(r.Pages, first(r.Pages)),
 		fmt.Sprintf("The daemon's own memory: %.1f MiB empty, %.1f MiB with %d idle sandboxes\n", float64(r.Memory.EmptyKiB)/1024, float64(r.Memory.IdleKiB)/1024, r.Memory.Idle),
 		"Targets for the daemon\n" + lab.Verdicts(r.Targets),

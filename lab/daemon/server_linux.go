@@ -22,6 +22,8 @@ import (
 type server struct {
 	cmd       *exec.Cmd
 	socket    string
+	address   string // of TCP
+	key       string
 	unix, tcp *rest.Client
 	log       *bytes.Buffer
 	heard     chan struct{} // closed when its log has ended
@@ -50,7 +52,7 @@ func serve(ctx context.Context, program, dir string) (_ *server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.socket = socket
+	s.socket, s.address = socket, address
 	create := exec.CommandContext(ctx, program, "key", "create", "--operator", "--state", state)
 	create.Env = env
 	key, err := create.Output()
@@ -60,7 +62,8 @@ func serve(ctx context.Context, program, dir string) (_ *server, err error) {
 	if s.unix, err = rest.NewClient(rest.ClientOptions{URL: "unix://" + socket}); err != nil {
 		return nil, err
 	}
-	s.tcp, err = rest.NewClient(rest.ClientOptions{URL: "http://" + address, Key: strings.TrimSpace(string(key))})
+	s.key = strings.TrimSpace(string(key))
+	s.tcp, err = rest.NewClient(rest.ClientOptions{URL: "http://" + address, Key: s.key})
 	return s, err
 }
 
