@@ -21,13 +21,16 @@ type caller struct {
 // the call is.
 func (s *Service) caller(header http.Header, name string) (*caller, error) {
 	c := &caller{settings: s.current()}
+	var err error
+	if c.env, err = envOf(header, c.env); err != nil {
+		return nil, err
+	}
 	if name == "" {
 		name, _, _ = (&http.Request{Header: header}).BasicAuth()
 	}
 	if name == "" {
 		name = c.user
 	}
-	var err error
 	if c.root, err = s.openRoot(); err != nil {
 		return nil, err
 	}

@@ -47,8 +47,12 @@ func (s *Service) health(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (s *Service) envs(w http.ResponseWriter, _ *http.Request) {
-	env := s.current().env
+func (s *Service) envs(w http.ResponseWriter, r *http.Request) {
+	env, err := envOf(r.Header, s.current().env)
+	if err != nil {
+		httpError(w, err)
+		return
+	}
 	if env == nil {
 		env = map[string]string{}
 	}

@@ -27,7 +27,7 @@ var e2bClient embed.FS
 
 // e2bBehaviours is how many the client tries: one that is missing is not taken for one that
 // passes.
-const e2bBehaviours = 128
+const e2bBehaviours = 129
 
 // TestE2BClients has the official clients of E2B use a daemon: each behaviour is a test.
 func TestE2BClients(t *testing.T) {
@@ -45,7 +45,7 @@ func TestE2BClients(t *testing.T) {
 	host, port, _ := net.SplitHostPort(outside.Addr().String())
 	url, files, want := "http://"+s.address, "life network inside ports code secrets scale", e2bBehaviours
 	if os.Geteuid() == 0 {
-		files, want = files+" volumes templates", want+1+26
+		files, want = files+" volumes templates", want+1+27
 	}
 	key := newKey(t, state, "--tenant", "acme")
 	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key, "OUTSIDE="+host+"/"+port,

@@ -32,6 +32,7 @@ const (
 	markPrivate  = "e2b.private" // its ports ask for a token
 	markHost     = "e2b.host"    // what its ports see as their host
 	markBuild    = "e2b.build"   // the build that has made a template
+	markEnv      = "e2b.env"     // what its commands have in their environment besides that of what it was made of
 )
 
 // sandboxBody is a sandbox as its maker is told of it.

@@ -23,18 +23,20 @@ import (
 
 // connect attaches to the interpreter of a context or starts one. One that was there before
 // and is gone is started again only if nobody made it with something in mind.
-func (c *codeContext) connect(ctx context.Context, client *guest.Client) (*interpreter.Context, error) {
+func (c *codeContext) connect(ctx context.Context, client *guest.Client, env map[string]string) (*interpreter.Context, error) {
 	if handle := c.handle.Load(); handle != nil {
 		running, err := interpreter.Attach(ctx, client, *handle, interpreter.Options{})
 		switch {
 		case err == nil && c.copied:
-			_, err = running.Reseed(ctx)
+			if _, err = running.Reseed(ctx); err == nil && len(env) > 0 {
+				_, err = setEnv(ctx, running, env, nil)
+			}
 			return running, err
 		case err == nil || !c.standard || sandbox.ClassOf(err) != sandbox.NotFound:
 			return running, err
 		}
 	}
-	return interpreter.Start(ctx, client, c.kind, interpreter.Options{WorkDir: c.CWD})
+	return interpreter.Start(ctx, client, c.kind, interpreter.Options{WorkDir: c.CWD, Env: env})
 }
 
 // isCode says whether a request is for the code contexts of a sandbox.
@@ -98,7 +100,7 @@ func (d *Dialect) createContext(v *rest.Visit, s engine.Sandbox) error {
 		return err
 	}
 	defer c.give()
-	if _, err := c.live(v.Context(), d.engine, v.Who, s.ID); err != nil {
+	if _, err := c.live(v.Context(), d.engine, v.Who, s); err != nil {
 		k.remove(c.ID)
 		return err
 	}
@@ -131,12 +133,12 @@ func (d *Dialect) endContext(v *rest.Visit, s engine.Sandbox, id string, again b
 		return err
 	}
 	defer c.give()
-	if err := c.end(v.Context(), d.engine, v.Who, s.ID); err != nil {
+	if err := c.end(v.Context(), d.engine, v.Who, s); err != nil {
 		return err
 	}
 	if !again {
 		k.remove(id)
-	} else if _, err := c.live(v.Context(), d.engine, v.Who, s.ID); err != nil {
+	} else if _, err := c.live(v.Context(), d.engine, v.Who, s); err != nil {
 		return err
 	}
 	return v.Answer(http.StatusNoContent, nil)
@@ -164,11 +166,11 @@ func (d *Dialect) execute(v *rest.Visit, s engine.Sandbox) error {
 		return err
 	}
 	defer c.give()
-	running, err := c.live(v.Context(), d.engine, v.Who, s.ID)
+	running, err := c.live(v.Context(), d.engine, v.Who, s)
 	if err != nil {
 		return err
 	}
-	restore, err := setEnv(v.Context(), running, req.EnvVars, s.Spec.Command.Env)
+	restore, err := setEnv(v.Context(), running, req.EnvVars, stated(s.Spec))
 	if err != nil {
 		return err
 	}

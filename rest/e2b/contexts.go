@@ -176,7 +176,7 @@ func (c *codeContext) give() { <-c.turn }
 
 // live connects to the interpreter, which is started if it never was, or is gone from a
 // context that is there unasked. Who calls it has the turn.
-func (c *codeContext) live(ctx context.Context, e Engine, who engine.Caller, id string) (*interpreter.Context, error) {
+func (c *codeContext) live(ctx context.Context, e Engine, who engine.Caller, s engine.Sandbox) (*interpreter.Context, error) {
 	if c.running != nil {
 		select {
 		case <-c.running.Done():
@@ -185,11 +185,11 @@ func (c *codeContext) live(ctx context.Context, e Engine, who engine.Caller, id 
 			return c.running, nil
 		}
 	}
-	client, release, err := e.Guest(ctx, who, id)
+	client, release, err := e.Guest(ctx, who, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	running, err := c.connect(ctx, client)
+	running, err := c.connect(ctx, client, envOf(s.Spec))
 	if err != nil {
 		release()
 		return nil, err
@@ -209,11 +209,11 @@ func (c *codeContext) letGo() {
 }
 
 // end ends the interpreter. Who calls it has the turn.
-func (c *codeContext) end(ctx context.Context, e Engine, who engine.Caller, id string) error {
+func (c *codeContext) end(ctx context.Context, e Engine, who engine.Caller, s engine.Sandbox) error {
 	if c.handle.Load() == nil {
 		return nil
 	}
-	running, err := c.live(ctx, e, who, id)
+	running, err := c.live(ctx, e, who, s)
 	if sandbox.ClassOf(err) == sandbox.NotFound {
 		c.handle.Store(nil)
 		return nil

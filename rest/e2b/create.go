@@ -90,13 +90,14 @@ func (d *Dialect) request(ctx context.Context, who engine.Caller, req newSandbox
 	}
 	asked.Template, asked.Snapshot = origin.template, origin.snapshot
 	asked.Spec.Metadata = req.marks(origin)
-	if len(req.EnvVars) > 0 && !origin.plain() {
-		return asked, unsupported("envVars", "what runs already in a template or snapshot has its environment")
-	}
-	if len(req.EnvVars) > 0 { // some clients send none as an empty object
+	switch {
+	case len(req.EnvVars) == 0: // some clients send none as an empty object
+	case origin.plain():
 		asked.Spec.Command.Env = req.EnvVars
+	default:
+		err = markEnvironment(asked.Spec.Metadata, req.EnvVars)
 	}
-	return asked, nil
+	return asked, err
 }
 
 func unsupported(field, reason string) error {
@@ -122,6 +123,9 @@ func (r newSandbox) marks(o origin) map[string]string {
 	}
 	if o.code {
 		marks[markCode] = "yes"
+	}
+	if o.env != "" {
+		marks[markEnv] = o.env
 	}
 	if public := r.Network.AllowPublicTraffic; public != nil && !*public {
 		marks[markPrivate] = "yes"
@@ -149,6 +153,7 @@ type origin struct {
 	id, alias          string
 	template, snapshot string
 	code               bool
+	env                string // that of markEnv
 }
 
 func (o origin) plain() bool { return o.template == "" && o.snapshot == "" }
@@ -176,7 +181,7 @@ func (d *Dialect) origin(ctx context.Context, who engine.Caller, name string) (o
 }
 
 func originOf(s engine.Snapshot) origin {
-	return origin{id: s.ID, alias: s.Name, snapshot: s.ID, code: s.Spec.Metadata[markCode] != ""}
+	return origin{id: s.ID, alias: s.Name, snapshot: s.ID, code: s.Spec.Metadata[markCode] != "", env: s.Spec.Metadata[markEnv]}
 }
 
 // isBuiltin says whether a template is there from the beginning: it is the host's image.

@@ -97,9 +97,10 @@ func isGuestPath(name string) bool {
 // guestOperation is a request to the guest service of a sandbox, which a signature may name.
 func (d *Dialect) guestOperation(r *http.Request, at place) *rest.Operation {
 	op := &rest.Operation{Name: "e2b.guest", Lasts: true}
+	var env map[string]string
 	op.Who = func(r *http.Request) (engine.Caller, error) {
 		s, err := d.permitGuest(r, at.id)
-		at.id = s.ID
+		at.id, env = s.ID, envOf(s.Spec)
 		return holder(s), err
 	}
 	op.Do = func(v *rest.Visit) error {
@@ -108,6 +109,9 @@ func (d *Dialect) guestOperation(r *http.Request, at place) *rest.Operation {
 			return rest.Refusal(http.StatusNotFound, &sandbox.Error{Class: sandbox.NotFound, Field: "path", Reason: "there is no such path"})
 		}
 		v.Request.Header.Del(accessHeader)
+		if err := guest.SetEnv(v.Request.Header, env); err != nil {
+			return err
+		}
 		return v.Guest(at.id, strings.TrimPrefix(v.URL.Path, "/"))
 	}
 	op.Refuse = func(w http.ResponseWriter, r *http.Request, status int, why rest.Failure) {

@@ -121,6 +121,23 @@ display(P())
     assert.equal((await again.runCode('n * 7')).text, '42')
     await Promise.all([box.kill(), again.kill(), Sandbox.deleteSnapshot(snapshot.snapshotId)])
   },
+  'context: from a snapshot, with an environment of its own': async () => {
+    const box = keep(await Sandbox.create({ envs: { A: 'a', B: 'a' } }))
+    const code = `import os; (os.environ.get('A'), os.environ.get('B'), os.environ.get('C'))`
+    assert.equal((await box.runCode(code)).text, "('a', 'a', None)")
+    const snapshot = await box.createSnapshot()
+    const again = keep(await Sandbox.create(snapshot.snapshotId, { envs: { B: 'b' } }))
+    assert.equal((await again.runCode(code)).text, "('a', 'b', None)")
+    assert.equal((await again.runCode(code, { envs: { B: 'c', C: 'c' } })).text, "('a', 'c', 'c')")
+    assert.equal((await again.runCode(code)).text, "('a', 'b', None)")
+    assert.equal((await again.runCode('echo $A $B', { language: 'bash' })).logs.stdout.join(''), 'a b\n')
+    assert.equal((await again.commands.run('echo $A $B')).stdout, 'a b\n')
+    const second = await again.createSnapshot()
+    const last = keep(await Sandbox.create(second.snapshotId, { envs: { C: 'd' } }))
+    assert.equal((await last.commands.run('echo $A $B $C')).stdout, 'a b d\n')
+    assert.equal((await last.runCode(code)).text, "('a', 'b', 'd')")
+    await Promise.all([box.kill(), again.kill(), last.kill(), Sandbox.deleteSnapshot(snapshot.snapshotId), Sandbox.deleteSnapshot(second.snapshotId)])
+  },
   'code: an interpreter that ends itself is told, and starts anew': async () => {
     const box = keep(await Sandbox.create())
     const r = await box.runCode('import os; os._exit(3)')

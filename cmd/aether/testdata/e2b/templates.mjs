@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { BuildError, Sandbox, Template, waitForFile } from 'e2b'
-import { api, call, make } from './help.mjs'
+import { api, call, keep, make } from './help.mjs'
 
 const made = []
 process.on('exit', () => made.forEach(dir => fs.rmSync(dir, { recursive: true, force: true })))
@@ -61,6 +61,18 @@ export default {
   'template: an environment': async () => {
     await build(plain().setEnvs({ ONE: '1', WAY: '/opt/x:$PATH' }).runCmd('echo $ONE > /tmp/one').setEnvs({ ONE: '2', BOTH: '${ONE}+1' }), 'envs')
     assert.equal(await of('envs', 'cat /tmp/one; echo $ONE $BOTH; echo $WAY | cut -d: -f1,2'), '1\n2 1+1\n/opt/x:/usr/local/sbin')
+  },
+  'template: sandboxes have an environment of their own too': async () => {
+    const box = await make('envs', { envs: { ONE: 'own', MORE: 'x' } })
+    const says = async (b) => (await b.commands.run('echo $ONE $BOTH $MORE')).stdout
+    assert.equal(await says(box), 'own 1+1 x\n')
+    assert.equal((await box.commands.run('echo $MORE', { envs: { MORE: 'y' } })).stdout, 'y\n')
+    await box.pause()
+    await box.connect()
+    assert.equal(await says(box), 'own 1+1 x\n')
+    const [child] = await box.fork()
+    assert.equal(await says(keep(child)), 'own 1+1 x\n')
+    await assert.rejects(make('envs', { envs: { LONG: 'x'.repeat(25_000) } }), /envVars/)
   },
   'template: one file is copied': async () => {
     await build(Template({ fileContextPath: context() }).fromBaseImage().copy('one.txt', '/opt/renamed').copy('one.txt', '/opt/in/').copy('one.txt', 'rel.txt'), 'copied')
