@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,11 @@ func ReadHost() (h Host, err error) {
 		return h, err
 	}
 	h.Kernel = strings.TrimSpace(string(release))
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return h, err
+	}
+	h.CPU, h.Virtualized = parseCPU(string(info))
 	m, err := ReadMemory()
 	if err != nil {
 		return h, err
@@ -37,4 +43,19 @@ func Load() (float64, error) {
 	}
 	first, _, _ := strings.Cut(string(text), " ")
 	return strconv.ParseFloat(first, 64)
+}
+
+// parseCPU finds the name of the processors, and the flag by which a hypervisor tells
+// its guests that there is one. Kernels of other architectures than amd64 print neither.
+func parseCPU(text string) (name string, virtualized bool) {
+	for line := range strings.Lines(text) {
+		field, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(field) {
+		case "model name":
+			name = strings.TrimSpace(value)
+		case "flags":
+			return name, slices.Contains(strings.Fields(value), "hypervisor")
+		}
+	}
+	return name, false
 }

@@ -7,9 +7,7 @@ import (
 )
 
 // Quantile is the nearest-rank one: a value that was really measured.
-func Quantile(sorted []time.Duration, q float64) time.Duration {
-	return sorted[rank(len(sorted), q)]
-}
+func Quantile[T any](sorted []T, q float64) T { return sorted[rank(len(sorted), q)] }
 
 func rank(n int, q float64) int { return max(0, int(math.Ceil(q*float64(n)))-1) }
 

@@ -1,0 +1,54 @@
+package run
+
+import (
+	"math"
+	"slices"
+
+	"aether/lab"
+)
+
+// figureOf is what samples of one name and place say; there is at least one.
+func figureOf(samples []Record) Figure {
+	first := samples[0]
+	f := Figure{Figure: first.Figure, At: first.At, Unit: first.Unit, Samples: len(samples)}
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = s.Value
+		f.Lines = append(f.Lines, s.Line)
+	}
+	slices.Sort(values)
+	at := func(q float64) float64 { return lab.Quantile(values, q) }
+	f.Min, f.P10, f.Median, f.P90, f.P99, f.Max = at(0), at(0.1), at(0.5), at(0.9), at(0.99), at(1)
+	f.Spread = spread(values, f.Median)
+	f.Parts = partsOf(samples)
+	return f
+}
+
+// spread is the median absolute deviation.
+func spread(values []float64, median float64) float64 {
+	away := make([]float64, len(values))
+	for i, v := range values {
+		away[i] = math.Abs(v - median)
+	}
+	slices.Sort(away)
+	return lab.Quantile(away, 0.5)
+}
+
+// partsOf are the medians of parts by name, in the order in which they came.
+func partsOf(samples []Record) []Part {
+	var order []Part
+	values := map[string][]float64{}
+	for _, s := range samples {
+		for _, p := range s.Parts {
+			if values[p.Name] == nil {
+				order = append(order, p)
+			}
+			values[p.Name] = append(values[p.Name], p.Value)
+		}
+	}
+	for i, p := range order {
+		slices.Sort(values[p.Name])
+		order[i].Value = lab.Quantile(values[p.Name], 0.5)
+	}
+	return order
+}
