@@ -71,17 +71,23 @@ const (
 	settleReadings = 8
 	settlePause    = 100 * time.Millisecond
 	settleSpread   = 1 << 10 // KiB
-	settleTime     = 5 * time.Second
+	// SettleTime is how long memory may take to settle.
+	SettleTime = 5 * time.Second
 )
 
 // Settled reads the memory when a figure of it has stopped changing, or after a
 // while the middle of what it changes between. What this program can give back, and
 // dirty pages, are out of the picture first.
 func Settled(ctx context.Context, figure func(Memory) int64) (Memory, error) {
+	return SettledWithin(ctx, SettleTime, figure)
+}
+
+// SettledWithin is Settled for who has less time.
+func SettledWithin(ctx context.Context, limit time.Duration, figure func(Memory) int64) (Memory, error) {
 	debug.FreeOSMemory()
 	sysinfo.Sync()
 	var readings []Memory
-	for deadline := time.Now().Add(settleTime); ; time.Sleep(settlePause) {
+	for deadline := time.Now().Add(limit); ; time.Sleep(settlePause) {
 		m, err := ReadMemory()
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err

@@ -14,6 +14,8 @@ type Contender struct {
 	Take func(context.Context) (Sample, error)
 	// Skipped is why it takes no turn.
 	Skipped string
+	// Turns bounds how many it takes of those that count, if it is not zero.
+	Turns int
 }
 
 // Skip is a contender that cannot take part.
@@ -29,31 +31,59 @@ type Rounds struct {
 	Breath time.Duration
 	// Patience bounds a turn, if it is not zero.
 	Patience time.Duration
+	// Budget is how long a contender may take in all before it takes no more turns, if it
+	// is not zero. It always takes a few.
+	Budget time.Duration
+	// Seen, if it is not nil, is told of every sample that counts when it is taken.
+	Seen func(contender, round int, s Sample) error
+	// Failed, if it is not nil, is told of a contender that failed; that one takes no more
+	// turns, and the others go on.
+	Failed func(contender int, err error) error
 }
+
+// fewTurns are taken whatever the budget.
+const fewTurns = 3
 
 // Measure gives every contender its turn in each round, in an order that changes,
 // so that whatever the host does meanwhile falls on all alike.
 func (r Rounds) Measure(ctx context.Context, contenders []Contender) ([][]Sample, error) {
 	samples := make([][]Sample, len(contenders))
+	spent := make([]time.Duration, len(contenders))
+	out := make([]bool, len(contenders))
 	for round := range r.Warmup + r.Count {
 		for _, i := range rand.Perm(len(contenders)) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if contenders[i].Skipped != "" {
+			if out[i] || r.finished(contenders[i], len(samples[i]), spent[i]) {
 				continue
 			}
+			start := time.Now()
 			s, err := r.take(ctx, contenders[i])
-			if err != nil {
+			spent[i] += time.Since(start)
+			switch {
+			case err != nil && (r.Failed == nil || ctx.Err() != nil):
 				return nil, fmt.Errorf("%s: round %d: %w", contenders[i].Name, round, err)
-			}
-			if round >= r.Warmup {
+			case err != nil:
+				out[i], err = true, r.Failed(i, err)
+			case round >= r.Warmup:
 				samples[i] = append(samples[i], s)
+				if r.Seen != nil {
+					err = r.Seen(i, round-r.Warmup, s)
+				}
+			}
+			if err != nil {
+				return nil, err
 			}
 			time.Sleep(r.Breath)
 		}
 	}
 	return samples, nil
+}
+
+// finished says whether a contender takes no more turns.
+func (r Rounds) finished(c Contender, taken int, spent time.Duration) bool {
+	return c.Skipped != "" || c.Turns > 0 && taken >= c.Turns || r.Budget > 0 && taken >= fewTurns && spent > r.Budget
 }
 
 // Rows measures contenders and makes a row of each.

@@ -1,5 +1,7 @@
 package run
 
+import "aether/lab"
+
 // Kind is what a record says.
 type Kind string
 
@@ -87,4 +89,13 @@ type Machine struct {
 	Version  string `json:"version,omitempty"`
 	// Gaps are what it has to do without on this host.
 	Gaps []string `json:"gaps,omitempty"`
+}
+
+// FromSample fills in a record of what was measured in a turn.
+func FromSample(s lab.Sample, r Record) Record {
+	r.Kind, r.Value, r.Unit = Sampled, lab.Micros(s.First), Microseconds
+	for _, l := range s.Laps {
+		r.Parts = append(r.Parts, Part{l.Name, lab.Micros(l.Took), l.After})
+	}
+	return r
 }

@@ -111,6 +111,16 @@ func (s *Store) Append(r Record) error {
 	return nil
 }
 
+// Miss records why something is absent, once.
+func (s *Store) Miss(system, axis, figure, reason string) error {
+	for _, r := range s.Records() {
+		if r.Kind == Absent && r.System == system && r.Axis == axis && r.Figure == figure {
+			return nil
+		}
+	}
+	return s.Append(Record{Kind: Absent, System: system, Axis: axis, Figure: figure, Reason: reason})
+}
+
 // Summarize makes the Run of the records and writes it, as JSON and its figures as CSV.
 func (s *Store) Summarize() (Run, error) {
 	r, err := summarize(s.Records())
