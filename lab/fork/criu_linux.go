@@ -15,6 +15,7 @@ import (
 
 	"aether/internal/host/proctree"
 	"aether/lab"
+	"aether/lab/conversation"
 )
 
 // criu is a python3 that CRIU has saved, spoken to through fifos, which it opens
@@ -80,7 +81,7 @@ func (c *criu) save(ctx context.Context, command []string) error {
 	c.pid = cmd.Process.Pid
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err = within(ctx, func() { c.out.Close() }, func() error { return readPrimed(c.lines) })
+	err = conversation.Within(ctx, func() { c.out.Close() }, func() error { return readPrimed(c.lines) })
 	if err == nil {
 		err = c.run(ctx, "dump", "--tree", strconv.Itoa(c.pid))
 	}
@@ -118,7 +119,7 @@ func (c *criu) restore(ctx context.Context) (_ lab.Sample, err error) {
 	if err != nil {
 		return lab.Sample{}, err
 	}
-	err = within(ctx, func() { c.out.Close() }, func() error { return exchange(c.in, c.lines) })
+	err = conversation.Within(ctx, func() { c.out.Close() }, func() error { return exchange(c.in, c.lines) })
 	w.Lap("reply")
 	return w.Done(), errors.Join(err, c.end(ctx))
 }

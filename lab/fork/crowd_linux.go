@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aether/lab"
+	"aether/lab/conversation"
 	"aether/sandbox"
 )
 
@@ -92,11 +93,11 @@ func (s source) next(ctx context.Context) (medianUS float64, err error) {
 func (s source) answers(ctx context.Context, child sandbox.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := converse(ctx, child, connectTo(s.pid))
+	c, err := conversation.Connect(ctx, child, s.pid)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.ask(ctx), c.close())
+	return errors.Join(ask(ctx, c), c.Close())
 }
 
 func endAll(ctx context.Context, children []sandbox.Instance) error {

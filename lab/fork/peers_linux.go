@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"aether/lab"
+	"aether/lab/conversation"
 )
 
 // program is a program of the host that is spoken to line by line.
@@ -38,12 +39,12 @@ func start(name string, args ...string) (*program, error) {
 }
 
 func (p *program) ask(ctx context.Context) error {
-	return within(ctx, func() { p.cmd.Process.Kill() }, func() error { return exchange(p.in, p.out) })
+	return conversation.Within(ctx, func() { p.cmd.Process.Kill() }, func() error { return exchange(p.in, p.out) })
 }
 
 // forkWaiting has a program of waitingProgram make a child that waits.
 func (p *program) forkWaiting(ctx context.Context) error {
-	return within(ctx, func() { p.cmd.Process.Kill() }, func() error {
+	return conversation.Within(ctx, func() { p.cmd.Process.Kill() }, func() error {
 		if _, err := io.WriteString(p.in, "f\n"); err != nil {
 			return err
 		}

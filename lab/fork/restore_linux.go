@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aether/lab"
+	"aether/lab/conversation"
 	"aether/sandbox"
 )
 
@@ -55,15 +56,15 @@ func keep(ctx context.Context, driver sandbox.Driver, command []string, dir stri
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, instance.Destroy(context.WithoutCancel(ctx))) }()
-	c, err := converse(ctx, instance, startOf(command))
+	c, err := conversation.Start(ctx, instance, command...)
 	if err != nil {
 		return 0, err
 	}
-	err = c.await(ctx, readPrimed)
+	err = c.Await(ctx, readPrimed)
 	if err == nil {
 		err = instance.(sandbox.Snapshotter).Snapshot(ctx, dir, sandbox.Checkpoint)
 	}
-	return c.running.Pid(), errors.Join(err, c.close())
+	return c.Pid(), errors.Join(err, c.Close())
 }
 
 func restored(ctx context.Context, restorer sandbox.Restorer, dir string, pid int) (_ lab.Sample, err error) {
@@ -74,12 +75,12 @@ func restored(ctx context.Context, restorer sandbox.Restorer, dir string, pid in
 		return lab.Sample{}, err
 	}
 	defer func() { err = errors.Join(err, instance.Destroy(ctx)) }()
-	c, err := converse(ctx, instance, connectTo(pid))
+	c, err := conversation.Connect(ctx, instance, pid)
 	w.Lap("connect")
 	if err != nil {
 		return lab.Sample{}, err
 	}
-	err = c.ask(ctx)
+	err = ask(ctx, c)
 	w.Lap("reply")
-	return w.Done(), errors.Join(err, c.close())
+	return w.Done(), errors.Join(err, c.Close())
 }

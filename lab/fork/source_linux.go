@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aether/lab"
+	"aether/lab/conversation"
 	"aether/sandbox"
 )
 
@@ -25,15 +26,15 @@ func (b *bench) source(ctx context.Context, command ...string) (s source, err er
 	if _, ok := s.instance.(sandbox.Forker); !ok {
 		return s, &sandbox.Error{Class: sandbox.Unsupported, Op: "fork", Reason: b.driver.Info().Name + " cannot fork a running sandbox"}
 	}
-	c, err := converse(ctx, s.instance, startOf(command))
+	c, err := conversation.Start(ctx, s.instance, command...)
 	if err != nil {
 		return s, err
 	}
-	b.undo = append(b.undo, c.close)
-	s.pid = c.running.Pid()
+	b.undo = append(b.undo, c.Close)
+	s.pid = c.Pid()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return s, c.await(ctx, readPrimed)
+	return s, c.Await(ctx, readPrimed)
 }
 
 func (s source) fork(ctx context.Context, n int) ([]sandbox.Instance, error) {
@@ -49,16 +50,16 @@ func (s source) first(ctx context.Context) (_ lab.Sample, err error) {
 		return lab.Sample{}, err
 	}
 	defer func() { err = errors.Join(err, children[0].Destroy(ctx)) }()
-	c, err := converse(ctx, children[0], connectTo(s.pid))
+	c, err := conversation.Connect(ctx, children[0], s.pid)
 	w.Lap("connect")
 	if err != nil {
 		return lab.Sample{}, err
 	}
-	err = c.ask(ctx)
+	err = ask(ctx, c)
 	w.Lap("reply")
 	sample := w.Done()
 	sample.Pause = s.pause()
-	return sample, errors.Join(err, c.close())
+	return sample, errors.Join(err, c.Close())
 }
 
 // pause is how long the last fork stopped the source, where its driver says so.
@@ -79,13 +80,13 @@ func (b *bench) fresh(command ...string) func(context.Context) (lab.Sample, erro
 			return lab.Sample{}, err
 		}
 		defer func() { err = errors.Join(err, instance.Destroy(ctx)) }()
-		c, err := converse(ctx, instance, startOf(command))
+		c, err := conversation.Start(ctx, instance, command...)
 		w.Lap("start")
 		if err != nil {
 			return lab.Sample{}, err
 		}
-		err = c.ask(ctx)
+		err = ask(ctx, c)
 		w.Lap("reply")
-		return w.Done(), errors.Join(err, c.close())
+		return w.Done(), errors.Join(err, c.Close())
 	}
 }

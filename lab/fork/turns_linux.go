@@ -10,6 +10,7 @@ import (
 
 	"aether/engine"
 	"aether/lab"
+	"aether/lab/conversation"
 	"aether/sandbox"
 )
 
@@ -103,7 +104,7 @@ func reply(ctx context.Context, w *lab.Watch, child *engine.Child) (_ lab.Sample
 	if err != nil {
 		return lab.Sample{}, err
 	}
-	err = within(ctx, func() { streams.Close() }, func() error { return exchange(streams.Stdin, bufio.NewReader(streams.Stdout)) })
+	err = conversation.Within(ctx, func() { streams.Close() }, func() error { return exchange(streams.Stdin, bufio.NewReader(streams.Stdout)) })
 	w.Lap("reply")
 	return w.Done(), err
 }

@@ -97,7 +97,8 @@ func judgeSnapshotting(a Axis) (float64, string, string) {
 			continue
 		}
 		kept := score.Kept{Files: a.holds(Files, way.name), Memory: a.holds(LiveMemory, way.name),
-			Descriptors: a.holds(Descriptors, way.name), Sockets: a.holds(Sockets, way.name)}
+			Descriptors: a.holds(Descriptors, way.name), Sockets: a.holds(Sockets, way.name),
+			Connections: a.holds(Connections, way.name)}
 		c := score.Copying{Branch: micros(branch.Median), Still: micros(branch.Median)}
 		if f := a.Figure(way.still, ScoredMiB); f != nil {
 			c.Still = micros(f.Median)
@@ -127,7 +128,7 @@ func keptText(k score.Kept) string {
 	for _, part := range []struct {
 		kept bool
 		name string
-	}{{k.Files, "files"}, {k.Memory, "memory"}, {k.Descriptors, "descriptors"}, {k.Sockets, "sockets"}} {
+	}{{k.Files, "files"}, {k.Memory, "memory"}, {k.Descriptors, "descriptors"}, {k.Sockets, "sockets"}, {k.Connections, "connections"}} {
 		if part.kept {
 			text += ", " + part.name
 		}

@@ -29,7 +29,8 @@ const (
 	Files       = "files"
 	LiveMemory  = "memory"
 	Descriptors = "descriptors"
-	Sockets     = "sockets"
+	Sockets     = "sockets"     // a pair of them, and one that listens
+	Connections = "connections" // over loopback
 
 	// Native and Through say whose interface a fact of agent-control was shown by.
 	Native  = "native"

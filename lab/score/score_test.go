@@ -18,7 +18,7 @@ func TestLatency(t *testing.T) {
 }
 
 func TestScores(t *testing.T) {
-	all := Kept{true, true, true, true}
+	all := Kept{true, true, true, true, true}
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -45,7 +45,7 @@ func TestScores(t *testing.T) {
 // TestScoresAreMonotoneAndContinuous walks every score along each of its figures in small
 // steps: none ever rises with a cost, or jumps.
 func TestScoresAreMonotoneAndContinuous(t *testing.T) {
-	all := Kept{true, true, true, true}
+	all := Kept{true, true, true, true, true}
 	const steps, jump = 20_000, 0.001
 	// at is a time, or KiB, from 10 us, or 10, over ten powers of ten.
 	at := func(i int) float64 { return 10 * math.Pow(10, 10*float64(i)/steps) }

@@ -3,14 +3,14 @@ package score
 import "time"
 
 // Kept says what a copy of a running sandbox still has.
-type Kept struct{ Files, Memory, Descriptors, Sockets bool }
+type Kept struct{ Files, Memory, Descriptors, Sockets, Connections bool }
 
 // share weighs what is kept: memory is half of it.
 func (k Kept) share() (sum float64) {
 	for _, part := range []struct {
 		kept   bool
 		weight float64
-	}{{k.Files, 0.25}, {k.Memory, 0.5}, {k.Descriptors, 0.125}, {k.Sockets, 0.125}} {
+	}{{k.Files, 0.25}, {k.Memory, 0.5}, {k.Descriptors, 0.125}, {k.Sockets, 0.0625}, {k.Connections, 0.0625}} {
 		if part.kept {
 			sum += part.weight
 		}

@@ -1,40 +1,18 @@
 package start
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
-	"aether/driver/bubblewrap"
-	"aether/driver/cell"
-	"aether/image"
 	"aether/lab"
+	"aether/lab/labtest"
 	"aether/lab/run"
-	"aether/sandbox"
 )
 
 // TestMeasure starts real sandboxes by every way that their drivers have.
 func TestMeasure(t *testing.T) {
-	dir := t.TempDir()
-	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
-	cells := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "cell"), SnapshotDir: filepath.Join(dir, "snapshots")})
-	t.Cleanup(func() {
-		if err := cells.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-	systems := []lab.System{{Name: "cell", Driver: cells}}
-	peer := bubblewrap.New(bubblewrap.Options{Images: images, RunDir: filepath.Join(dir, "bwrap")})
-	if report := peer.Probe(t.Context()); report.Usable {
-		systems = append(systems, lab.System{Name: "bubblewrap", Driver: peer})
-	} else {
-		t.Log("without bubblewrap:", report.Reason)
-	}
-	store, err := run.Create(filepath.Join(dir, "run"), run.Header{Schema: run.Schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	systems := labtest.Systems(t)
+	store := labtest.Store(t, systems)
 	opts := Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: time.Minute, Prepare: 30 * time.Second, Patience: 30 * time.Second}
 	if err := Measure(t.Context(), systems, opts, store); err != nil {
 		t.Fatal(err)
@@ -54,7 +32,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	wanted := map[place]int{{"cell", run.Cold, 1}: 2, {"cell", run.Cold, 2}: 2}
-	if sandbox.Fidelity(cells.Info().Verbs.Fork) == sandbox.Live {
+	if labtest.Forks(systems[0]) {
 		for _, name := range []string{run.Restore, run.Fork, run.Claim} {
 			wanted[place{"cell", name, 1}], wanted[place{"cell", name, 2}] = 2, 2
 		}

@@ -1,0 +1,208 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Processes are those of the host at an instant, by their numbers.
+type Processes map[int]Process
+
+// Process is one of them.
+type Process struct {
+	Parent int
+	// Began is when, in ticks of the kernel: with the number it names a process.
+	Began uint64
+	CPU   time.Duration
+}
+
+// ReadProcesses looks at all of them. Those that end meanwhile are left out.
+func ReadProcesses() (Processes, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	list := Processes{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		p, err := readProcess(pid)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list[pid] = p
+	}
+	return list, nil
+}
+
+// gone says that what was read of is no longer there.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), "no such process")
+}
+
+func readProcess(pid int) (Process, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Process{}, err
+	}
+	return parseProcess(string(text))
+}
+
+// parseProcess reads a line of /proc/PID/stat, in which a name may have anything.
+func parseProcess(line string) (p Process, err error) {
+	const tick = 10 * time.Millisecond
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	const parent, user, system, began = 1, 11, 12, 19
+	if len(fields) <= began {
+		return p, fmt.Errorf("%.80q is no state of a process", line)
+	}
+	var numbers [4]uint64
+	for i, at := range []int{parent, user, system, began} {
+		if numbers[i], err = strconv.ParseUint(fields[at], 10, 64); err != nil {
+			return p, fmt.Errorf("%.80q is no state of a process: %w", line, err)
+		}
+	}
+	return Process{int(numbers[0]), numbers[3], time.Duration(numbers[1]+numbers[2]) * tick}, nil
+}
+
+// Of are those processes that are of sandboxes with certain ids: what this program has
+// started, what names an id in its arguments or control groups, and everything that
+// those have started; without what was there before.
+func (all Processes) Of(ids []string, before Processes) (Processes, error) {
+	found := Processes{}
+	self := os.Getpid()
+	for pid, p := range all {
+		if old, ok := before[pid]; ok && old.Began == p.Began || pid == self {
+			continue
+		}
+		named, err := names(pid, ids)
+		if err != nil {
+			return nil, err
+		}
+		if named || all.below(pid, self) {
+			found[pid] = p
+		}
+	}
+	for pid, p := range all {
+		if old, ok := before[pid]; ok && old.Began == p.Began {
+			continue
+		}
+		for root := range found {
+			if all.below(pid, root) {
+				found[pid] = p
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// below says whether a process descends from another.
+func (all Processes) below(pid, root int) bool {
+	for range len(all) {
+		p, ok := all[pid]
+		if !ok || p.Parent == 0 {
+			return false
+		}
+		if p.Parent == root {
+			return true
+		}
+		pid = p.Parent
+	}
+	return false
+}
+
+// names says whether a process names one of the ids.
+func names(pid int, ids []string) (bool, error) {
+	for _, file := range []string{"cmdline", "cgroup"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if gone(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, id := range ids {
+			if bytes.Contains(text, []byte(id)) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// PSS is the memory of processes in KiB, in which a page that several share counts a part
+// for each of them. Those that have ended hold none.
+func (all Processes) PSS() (sum int64, err error) {
+	for pid := range all {
+		kib, err := ReadPSS(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += kib
+	}
+	return sum, nil
+}
+
+// ReadPSS is that of one process.
+func ReadPSS(pid int) (int64, error) { return sumOf(pid, "smaps_rollup", "Pss:") }
+
+// Private is the memory that processes share with nobody, in KiB, with the page tables
+// by which they reach the rest.
+func (all Processes) Private() (sum int64, err error) {
+	for pid := range all {
+		pages, err := sumOf(pid, "smaps_rollup", "Private_Clean:", "Private_Dirty:")
+		if err != nil {
+			return 0, err
+		}
+		tables, err := sumOf(pid, "status", "VmPTE:")
+		if err != nil {
+			return 0, err
+		}
+		sum += pages + tables
+	}
+	return sum, nil
+}
+
+// sumOf adds up figures of a file of a process. One that has ended has none.
+func sumOf(pid int, file string, figures ...string) (sum int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if gone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !slices.Contains(figures, fields[0]) {
+			continue
+		}
+		kib, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += kib
+	}
+	return sum, nil
+}
+
+// CPU is the time of processors that they have used together.
+func (all Processes) CPU() (sum time.Duration) {
+	for _, p := range all {
+		sum += p.CPU
+	}
+	return sum
+}

@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+func TestProcesses(t *testing.T) {
+	before, err := ReadProcesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("sh", "-c", "sleep 60 & wait")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { child.Process.Kill(); child.Wait() }()
+	var ours Processes
+	for range 100 {
+		all, err := ReadProcesses()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours, err = all.Of(nil, before); err != nil {
+			t.Fatal(err)
+		}
+		if len(ours) == 2 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	defer func() { // what the shell started
+		for pid := range ours {
+			if p, err := os.FindProcess(pid); err == nil && pid != child.Process.Pid {
+				p.Kill()
+			}
+		}
+	}()
+	if len(ours) != 2 || ours[child.Process.Pid].Parent != os.Getpid() {
+		t.Fatalf("%v", ours)
+	}
+	if pss, err := ours.PSS(); err != nil || pss <= 0 {
+		t.Errorf("%d KiB, %v", pss, err)
+	}
+	if private, err := ours.Private(); err != nil || private <= 0 {
+		t.Errorf("%d KiB, %v", private, err)
+	}
+	if pss, err := (Processes{1 << 30: {}}).PSS(); err != nil || pss != 0 {
+		t.Errorf("one that has ended holds %d, %v", pss, err)
+	}
+}
+
+func TestParseProcess(t *testing.T) {
+	p, err := parseProcess("7 (a) b) (c) S 3 1 1 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 170 1000 200\n")
+	if err != nil || p.Parent != 3 || p.Began != 170 || p.CPU != 1100*time.Millisecond {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, bad := range []string{"", "1 (a) S", "1 (a) S x 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 170 1000 200"} {
+		if _, err := parseProcess(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
