@@ -6,4 +6,7 @@ import "aether/sandbox"
 type System struct {
 	Name   string
 	Driver sandbox.Driver
+	// New makes one more driver of the system, for an engine that closes it. Nil has the
+	// system not be measured through an engine.
+	New func() sandbox.Driver
 }

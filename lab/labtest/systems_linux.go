@@ -26,22 +26,28 @@ func Systems(t *testing.T) []lab.System {
 		t.Fatal(err)
 	}
 	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
-	cells := cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "cell"), SnapshotDir: filepath.Join(dir, "snapshots")})
+	newCells := func() sandbox.Driver {
+		return cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "cell"), SnapshotDir: filepath.Join(dir, "snapshots")})
+	}
+	cells := newCells()
 	t.Cleanup(func() {
-		if err := cells.Close(context.Background()); err != nil {
+		if err := cells.(sandbox.Closer).Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	list := []lab.System{{Name: cell.Name, Driver: cells}}
+	list := []lab.System{{Name: cell.Name, Driver: cells, New: newCells}}
 	if err := guestagenttest.Build(dir); err != nil {
 		t.Fatal(err)
 	}
-	peer := bubblewrap.New(bubblewrap.Options{Images: images, RunDir: filepath.Join(dir, "bwrap")})
+	newPeer := func() sandbox.Driver {
+		return bubblewrap.New(bubblewrap.Options{Images: images, RunDir: filepath.Join(dir, "bwrap")})
+	}
+	peer := newPeer()
 	if report := peer.Probe(t.Context()); !report.Usable {
 		t.Log("without bubblewrap:", report.Reason)
 		return list
 	}
-	return append(list, lab.System{Name: bubblewrap.Name, Driver: peer})
+	return append(list, lab.System{Name: bubblewrap.Name, Driver: peer, New: newPeer})
 }
 
 // Store is an empty run.
