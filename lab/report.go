@@ -84,8 +84,8 @@ func (s Skipped) Text() string { return s.What + " are skipped: " + s.Reason + "
 
 // Progress tells somebody who waits what is being measured.
 type Progress struct {
-	to    io.Writer
-	start time.Time
+	to          io.Writer
+	start, last time.Time
 }
 
 // NewProgress writes to a terminal, or wherever; nobody is told if it is nil.
@@ -93,10 +93,21 @@ func NewProgress(to io.Writer) *Progress {
 	if to == nil {
 		to = io.Discard
 	}
-	return &Progress{to, time.Now()}
+	return &Progress{to: to, start: time.Now()}
+}
+
+// tickTime is how long somebody may wait for a word.
+const tickTime = 2 * time.Second
+
+// Tick writes a line if none was written for a while.
+func (p *Progress) Tick(format string, args ...any) {
+	if time.Since(p.last) > tickTime {
+		p.Say(format, args...)
+	}
 }
 
 // Say writes a line.
 func (p *Progress) Say(format string, args ...any) {
+	p.last = time.Now()
 	fmt.Fprintf(p.to, "%4.0fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -9,6 +9,7 @@ import (
 
 	"aether/driver/bubblewrap"
 	"aether/driver/cell"
+	"aether/driver/guestagent"
 	"aether/driver/guestagent/guestagenttest"
 	"aether/image"
 	"aether/lab"
@@ -36,6 +37,8 @@ func Systems(t *testing.T) []lab.System {
 		}
 	})
 	list := []lab.System{{Name: cell.Name, Driver: cells, New: newCells}}
+	// What is built ends with the test, and so does the variable that names it.
+	t.Setenv(guestagent.PathVariable, os.Getenv(guestagent.PathVariable))
 	if err := guestagenttest.Build(dir); err != nil {
 		t.Fatal(err)
 	}

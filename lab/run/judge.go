@@ -78,16 +78,34 @@ func judgeDensity(a Axis) (float64, string, string) {
 	if memory == nil {
 		return 0, "", a.missing(Memory)
 	}
-	busy := 0.0
+	busy, pss := 0.0, 0.0
 	if f := a.last(Processors); f != nil {
 		busy = f.Median
 	}
-	why := fmt.Sprintf("each of %v idle sandboxes holds %.0f KiB of the host and keeps %.4f of a processor busy", memory.At, memory.Median, busy)
-	return score.Density(memory.Median, busy), why, ""
+	if f := a.last(PSS); f != nil {
+		pss = f.Median
+	}
+	// What processes hold is a floor that no noise of the host can take away.
+	held := max(memory.Median, pss)
+	why := fmt.Sprintf("each of %v idle sandboxes holds %.0f KiB of the host (%.0f by what it has available, %.0f in processes) and keeps %.4f of a processor busy",
+		memory.At, held, memory.Median, pss, busy)
+	return score.Density(held, busy), why, ""
 }
 
-// judgeIsolation has nothing to judge yet: no subject of the lab tries boundaries.
-func judgeIsolation(a Axis) (float64, string, string) { return 0, "", a.missing("") }
+// judgeIsolation takes what the probes made of it.
+func judgeIsolation(a Axis) (float64, string, string) {
+	tried := a.Figure(Resistance, 0)
+	if tried == nil {
+		return 0, "", a.missing("")
+	}
+	failed := 0
+	for _, f := range a.Facts {
+		if !f.Holds {
+			failed++
+		}
+	}
+	return tried.Median, fmt.Sprintf("of %d probes from inside, %d found something that they should not", len(a.Facts), failed), ""
+}
 
 func judgeSnapshotting(a Axis) (float64, string, string) {
 	best, why := 0.0, ""

@@ -32,6 +32,9 @@ const (
 	Sockets     = "sockets"     // a pair of them, and one that listens
 	Connections = "connections" // over loopback
 
+	// Resistance is what probes make of a boundary from inside, with a fact for each probe.
+	Resistance = "resistance"
+
 	// Native and Through say whose interface a fact of agent-control was shown by.
 	Native  = "native"
 	Through = "aether"

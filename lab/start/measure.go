@@ -100,7 +100,10 @@ func (f *field) rounds(ctx context.Context, ways []way, to *run.Store) error {
 	}
 	r := f.schedule(ways, to)
 	r.Count = f.opts.Rounds
-	r.Seen = func(i, round int, s lab.Sample) error { return to.Append(ways[i].record(1, round, s)) }
+	r.Seen = func(i, round int, s lab.Sample) error {
+		f.opts.Progress.Tick("start-latency: round %d of %d", round+1, f.opts.Rounds)
+		return to.Append(ways[i].record(1, round, s))
+	}
 	_, err := r.Measure(ctx, contenders)
 	return err
 }
@@ -133,6 +136,7 @@ func (f *field) crowds(ctx context.Context, ways []way, to *run.Store) error {
 	r := f.schedule(ways, to)
 	r.Count, r.Warmup = f.opts.Crowds, 0
 	r.Seen = func(i, round int, _ lab.Sample) error {
+		f.opts.Progress.Tick("start-latency: %d at once, round %d of %d", f.opts.Crowd, round+1, f.opts.Crowds)
 		for _, s := range last[i] {
 			if err := to.Append(ways[i].record(at, round, s)); err != nil {
 				return err

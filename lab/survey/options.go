@@ -1,0 +1,69 @@
+package survey
+
+import (
+	"context"
+	"time"
+
+	"aether/lab"
+	"aether/lab/control"
+	"aether/lab/density"
+	"aether/lab/snapshot"
+	"aether/lab/start"
+	"aether/sandbox"
+)
+
+// Options say how a survey goes about it. The zero value works.
+type Options struct {
+	// Dir is where snapshots and engines keep their things meanwhile; empty means that of
+	// temporary files.
+	Dir      string
+	Progress *lab.Progress
+	// Probe tries a boundary from inside; nil leaves the axis out, with that reason.
+	Probe func(context.Context, sandbox.Driver) (Tried, error)
+}
+
+// Tried is what came of trying a boundary.
+type Tried struct {
+	// Score is from 0 to 1.
+	Score  float64
+	Probes []Probe
+}
+
+// Probe is one thing that was tried.
+type Probe struct {
+	Name, Group string
+	// Held says that the boundary kept it in, and Seen what was found out.
+	Held bool
+	Seen string
+}
+
+// amount is how much is measured.
+type amount struct {
+	start    start.Options
+	density  density.Options
+	snapshot snapshot.Options
+	control  control.Options
+	// look is how long the host is looked at while the lab does nothing.
+	look time.Duration
+	// limit is how long all of it may take; zero is no limit.
+	limit time.Duration
+}
+
+// quick gives a first picture in less than three minutes.
+var quick = amount{
+	start:    start.Options{Rounds: 12, Crowds: 1, Budget: 900 * time.Millisecond, Prepare: 4 * time.Second, Patience: 15 * time.Second},
+	density:  density.Options{Levels: []int{64}, Rounds: 1, Grow: 1200 * time.Millisecond, Settle: 900 * time.Millisecond, Idle: time.Second},
+	snapshot: snapshot.Options{Sizes: []int{64}, Copies: []int{1, 4}, Rounds: 3, Budget: 9 * time.Second},
+	control:  control.Options{Budget: 12 * time.Second},
+	look:     300 * time.Millisecond,
+	limit:    165 * time.Second,
+}
+
+// whole takes as long as it takes.
+var whole = amount{
+	start:    start.Options{Rounds: 50, Crowds: 5, Budget: 40 * time.Second, Prepare: time.Minute, Patience: time.Minute},
+	density:  density.Options{Levels: []int{1, 10, 100, 500}, Rounds: 3, Grow: 15 * time.Second, Settle: 5 * time.Second, Idle: 3 * time.Second},
+	snapshot: snapshot.Options{Sizes: []int{64, 16, 256}, Copies: []int{1, 10, 100}, Rounds: 10, Budget: 4 * time.Minute},
+	control:  control.Options{Budget: 2 * time.Minute},
+	look:     time.Second,
+}

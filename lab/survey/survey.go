@@ -1,0 +1,236 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"aether/lab"
+	"aether/lab/control"
+	"aether/lab/density"
+	"aether/lab/run"
+	"aether/lab/snapshot"
+	"aether/lab/start"
+	"aether/profile"
+	"aether/sandbox"
+)
+
+// Measure measures those of the systems that the run asks for, on its axes, and gives the
+// summary, which is also written. What the run has already is not measured again. If the
+// context ends, the summary is of what there is, and the run can go on.
+func Measure(ctx context.Context, systems []lab.System, to *run.Store, opts Options) (_ run.Run, err error) {
+	s := &survey{amount: whole, opts: opts, to: to, systems: systems}
+	if to.Header().Quick {
+		s.amount = quick
+	}
+	s.opts.Progress = cmp.Or(opts.Progress, lab.NewProgress(nil))
+	dir, err := os.MkdirTemp(opts.Dir, "aether-lab-")
+	if err != nil {
+		return run.Run{}, err
+	}
+	// Ids of sandboxes have to reach what is in it.
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return run.Run{}, err
+	}
+	s.equip(dir)
+	stopped := s.measure(ctx)
+	if stopped == nil {
+		stopped = to.Append(run.Record{Kind: run.End})
+	}
+	result, err := to.Summarize()
+	return result, errors.Join(stopped, err)
+}
+
+type survey struct {
+	amount  amount
+	opts    Options
+	to      *run.Store
+	systems []lab.System // that are measured
+}
+
+// equip says where everybody keeps things and whom they tell.
+func (s *survey) equip(dir string) {
+	a := &s.amount
+	a.start.Dir, a.snapshot.Dir, a.control.Dir = dir, dir, dir
+	a.start.Progress, a.density.Progress, a.snapshot.Progress, a.control.Progress = s.opts.Progress, s.opts.Progress, s.opts.Progress, s.opts.Progress
+}
+
+// axes are measured in this order.
+func (s *survey) axes() []axis {
+	return []axis{
+		{profile.AgentControl, func(ctx context.Context) error { return control.Measure(ctx, s.systems, s.amount.control, s.to) }},
+		{profile.StartLatency, func(ctx context.Context) error { return start.Measure(ctx, s.systems, s.amount.start, s.to) }},
+		{profile.Snapshotting, func(ctx context.Context) error {
+			return snapshot.Measure(ctx, s.systems, s.amount.snapshot, s.to)
+		}},
+		{profile.Density, func(ctx context.Context) error { return density.Measure(ctx, s.systems, s.amount.density, s.to) }},
+		{profile.Isolation, s.isolation},
+	}
+}
+
+type axis struct {
+	axis    profile.Axis
+	measure func(context.Context) error
+}
+
+func (s *survey) measure(ctx context.Context) error {
+	limited := ctx
+	if s.amount.limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, s.amount.limit)
+		defer cancel()
+	}
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	if err := s.find(ctx); err != nil {
+		return err
+	}
+	for _, a := range s.axes() {
+		step := a.axis.String()
+		if !slices.Contains(s.to.Header().Axes, step) || s.to.Has(step) {
+			continue
+		}
+		err := a.measure(limited)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && limited.Err() != nil:
+			err = s.late(step)
+		}
+		if err == nil {
+			err = s.look(ctx)
+		}
+		if err == nil {
+			err = s.to.Append(run.Record{Kind: run.Done, Step: step})
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.to.Summarize(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late says of an axis that a quick run has no time for it.
+func (s *survey) late(axis string) error {
+	reason := fmt.Sprintf("the %v of a quick run were over; leave --quick out", s.amount.limit)
+	for _, system := range s.systems {
+		if err := s.to.Miss(system.Name, axis, "", reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look records what others use of the host.
+func (s *survey) look(ctx context.Context) error {
+	busy, err := lab.Busy(ctx, s.amount.look)
+	if err != nil {
+		return err
+	}
+	load, err := lab.Load()
+	if err != nil {
+		return err
+	}
+	return s.to.Append(run.Record{Kind: run.Quiet, Busy: busy, Load: load})
+}
+
+// probeTime is how long a driver may take to say whether it can run.
+const probeTime = 5 * time.Second
+
+// find keeps those systems that the run asks for and that run here. What a run has found
+// out before is not asked again, unless it has to be there now.
+func (s *survey) find(ctx context.Context) error {
+	var here []lab.System
+	for _, name := range s.to.Header().Systems {
+		i := slices.IndexFunc(s.systems, func(one lab.System) bool { return one.Name == name })
+		if i < 0 {
+			if err := s.to.Append(run.Record{Kind: run.Found, System: name, Reason: "no driver in this build"}); err != nil {
+				return err
+			}
+			continue
+		}
+		usable, err := s.probe(ctx, s.systems[i])
+		if err != nil {
+			return err
+		}
+		if usable {
+			here = append(here, s.systems[i])
+		}
+	}
+	s.systems = here
+	return ctx.Err()
+}
+
+func (s *survey) probe(ctx context.Context, one lab.System) (usable bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	report := one.Driver.Probe(bounded)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	rec := run.Record{Kind: run.Found, System: one.Name, Reason: reasonOf(report),
+		Machine: &run.Machine{Boundary: one.Driver.Info().Boundary.String(), Version: report.Version}}
+	for _, g := range report.Gaps {
+		rec.Machine.Gaps = append(rec.Machine.Gaps, fmt.Sprintf("without %s: %s", g.Missing, g.Cost))
+	}
+	return report.Usable, s.to.Append(rec)
+}
+
+func reasonOf(r sandbox.Report) string {
+	if r.Remedy == "" {
+		return r.Reason
+	}
+	return fmt.Sprintf("%s (%s)", r.Reason, r.Remedy)
+}
+
+// isolation records what probes say, where there are any.
+func (s *survey) isolation(ctx context.Context) error {
+	name := profile.Isolation.String()
+	for _, one := range s.systems {
+		if s.opts.Probe == nil {
+			if err := s.to.Miss(one.Name, name, "", "this build has no probes of boundaries"); err != nil {
+				return err
+			}
+			continue
+		}
+		s.opts.Progress.Say("isolation of %s", one.Name)
+		if err := s.try(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *survey) try(ctx context.Context, one lab.System) error {
+	name := profile.Isolation.String()
+	step := "isolation of " + one.Name
+	if s.to.Has(step) {
+		return nil
+	}
+	tried, err := s.opts.Probe(ctx, one.Driver)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return s.to.Miss(one.Name, name, "", err.Error())
+	}
+	records := []run.Record{{Kind: run.Sampled, System: one.Name, Axis: name, Figure: run.Resistance, Value: tried.Score, Unit: run.Share}}
+	for _, p := range tried.Probes {
+		records = append(records, run.Record{Kind: run.Proved, System: one.Name, Axis: name, Fact: p.Name, By: p.Group, Holds: p.Held, Proof: p.Seen})
+	}
+	for _, r := range append(records, run.Record{Kind: run.Done, Step: step}) {
+		if err := s.to.Append(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"aether/lab"
+	"aether/lab/control"
+	"aether/lab/density"
+	"aether/lab/labtest"
+	"aether/lab/run"
+	"aether/lab/snapshot"
+	"aether/lab/start"
+	"aether/profile"
+	"aether/sandbox"
+)
+
+// little is so much that a test can wait for it.
+func little(t *testing.T) {
+	t.Helper()
+	before := quick
+	t.Cleanup(func() { quick = before })
+	quick = amount{
+		start:    start.Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: 10 * time.Second, Prepare: 20 * time.Second, Patience: 20 * time.Second},
+		density:  density.Options{Levels: []int{3}, Rounds: 1, Grow: 10 * time.Second, Settle: 50 * time.Millisecond, Idle: 50 * time.Millisecond},
+		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Copies: []int{1}, Rounds: 1, Budget: 30 * time.Second},
+		control:  control.Options{Budget: 30 * time.Second},
+		look:     20 * time.Millisecond, limit: time.Minute,
+	}
+}
+
+func newRun(t *testing.T, systems ...string) *run.Store {
+	t.Helper()
+	h := run.Header{Schema: run.Schema, ID: "test", Quick: true, Systems: systems}
+	for _, a := range profile.Axes() {
+		h.Axes = append(h.Axes, a.String())
+	}
+	store, err := run.Create(t.TempDir(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// TestMeasure measures cells on every axis, stops in the middle and goes on.
+func TestMeasure(t *testing.T) {
+	little(t)
+	store := newRun(t, "cell", "unheard-of")
+	systems := labtest.Systems(t)[:1]
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	probe := func(context.Context, sandbox.Driver) (Tried, error) {
+		return Tried{0.5, []Probe{{Name: "mount", Group: "calls", Held: true, Seen: "EPERM"}, {Name: "see", Group: "calls", Seen: "a file"}}}, nil
+	}
+	stopping := lab.NewProgress(stopAt{"start-latency", cancel})
+	r, err := Measure(ctx, systems, store, Options{Progress: stopping, Probe: probe})
+	if !errors.Is(err, context.Canceled) || r.Complete {
+		t.Fatalf("it does not stop: %v", err)
+	}
+	before := len(store.Records())
+	if r, err = Measure(t.Context(), systems, store, Options{Probe: probe}); err != nil || !r.Complete {
+		t.Fatal(err)
+	}
+	cells, err := r.System("cell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range cells.Axes {
+		if a.Score == nil {
+			t.Errorf("%s: %s, %+v", a.Axis, a.Absent, a.Missing)
+			continue
+		}
+		t.Logf("%s: %.2f: %s", a.Axis, *a.Score, a.Why)
+	}
+	if cells.Fitness == nil || len(cells.Axes) != 5 || *cells.Axis("isolation").Score != 0.5 {
+		t.Errorf("%+v", cells)
+	}
+	if other, err := r.System("unheard-of"); err != nil || other.Absent == "" || r.Busy.Looks < 2 {
+		t.Errorf("%+v, %v, %+v", other, err, r.Busy)
+	}
+	controls := 0
+	for _, rec := range store.Records() {
+		if rec.Kind == run.Done && rec.Step == "agent-control of cell" {
+			controls++
+		}
+	}
+	if controls != 1 || before == 0 {
+		t.Errorf("what was measured before it was stopped is measured again: %d", controls)
+	}
+}
+
+// stopAt ends a context when a word is said.
+type stopAt struct {
+	word string
+	stop context.CancelFunc
+}
+
+func (s stopAt) Write(p []byte) (int, error) {
+	for i := range p {
+		if len(p)-i >= len(s.word) && string(p[i:i+len(s.word)]) == s.word {
+			s.stop()
+			break
+		}
+	}
+	return len(p), nil
+}
+
+// TestLimit: what a quick run has no time for is absent, with that reason.
+func TestLimit(t *testing.T) {
+	little(t)
+	quick.limit = time.Nanosecond
+	store := newRun(t, "cell")
+	r, err := Measure(t.Context(), labtest.Systems(t)[:1], store, Options{})
+	if err != nil || !r.Complete {
+		t.Fatal(err)
+	}
+	for _, a := range r.Results[0].Axes {
+		if a.Score != nil || a.Absent == "" {
+			t.Errorf("%+v", a)
+		}
+	}
+}
