@@ -16,13 +16,18 @@ func compareCommand(drivers *drivers) *cobra.Command {
 		Long:  "Compare two isolation systems. Positive numbers mean that A fits better.",
 		Example: `  aether compare aethervm firecracker
   aether compare qemu docker --why
-  aether compare gvisor kata --json`,
+  aether compare gvisor kata --json
+  aether compare cell docker --measured last`,
 		Args:              exactly(2, "two systems"),
 		ValidArgsFunction: completeSystems(2),
 	}
 	why := cmd.Flags().Bool("why", false, "add the evidence behind each score")
+	measured := cmd.Flags().String("measured", "", "compare by what a `RUN` of the lab measured on this host (last: the newest)")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("measured") {
+			return compareMeasured(cmd, drivers, *measured, args, *why, *asJSON)
+		}
 		a, err := profile.Parse(args[0])
 		if err != nil {
 			return err

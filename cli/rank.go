@@ -14,6 +14,8 @@ type rankOptions struct {
 	by    string
 	weigh []string
 	need  []string
+	// measured is a run whose scores are ranked, instead of the profiles'.
+	measured string
 }
 
 func rankCommand(drivers *drivers) *cobra.Command {
@@ -28,16 +30,21 @@ func rankCommand(drivers *drivers) *cobra.Command {
 		Example: `  aether rank --core
   aether rank --by isolation
   aether rank --weight isolation=3,start-latency=2
-  aether rank --need 'isolation>=0.8' --need 'start-latency>=0.8' --json`,
+  aether rank --need 'isolation>=0.8' --need 'start-latency>=0.8' --json
+  aether rank --measured last`,
 		Args: noArguments,
 	}
 	cmd.Flags().BoolVar(&o.core, "core", false, "only the core seven")
 	cmd.Flags().StringVar(&o.by, "by", "", "sort by an `AXIS` or by fitness")
 	cmd.Flags().StringArrayVar(&o.weigh, "weight", nil, "how much axes count, as `AXIS=NUMBER,...` (others count 1)")
 	cmd.Flags().StringArrayVar(&o.need, "need", nil, "keep what meets a condition, as `'AXIS>=NUMBER'` (>= > <= < =; also fitness)")
+	cmd.Flags().StringVar(&o.measured, "measured", "", "rank by what a `RUN` of the lab measured on this host (last: the newest)")
 	asJSON := jsonFlag(cmd)
 	completeRank(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("measured") {
+			return o.rankMeasured(cmd, *asJSON)
+		}
 		r, err := o.ranking(cmd)
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func newRoot(drivers *drivers) *cobra.Command {
 		pauseCommand(), resumeCommand(), forkCommand(), snapshotCommand(), markCommand(), rollbackCommand(), setCommand(), removeCommand(), eventsCommand(), templateCommand(drivers), poolCommand(), volumeCommand(), netCommand(), portForwardCommand(), secretCommand())
 	addGroup(root, "daemon", "The daemon that holds them:", serveCommand(drivers), keyCommand(), quotaCommand(), pruneCommand())
 	addGroup(root, "agents", "Agents:", agentCommand(drivers), mcpCommand(drivers), toolsCommand())
-	addGroup(root, "systems", "Isolation systems:", rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers))
+	addGroup(root, "systems", "Isolation systems:", rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers), chooseCommand(drivers), labCommand(drivers))
 	addGroup(root, "host", "This host and this build:", doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
 	root.SetHelpCommandGroupID("host")
 	return root

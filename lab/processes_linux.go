@@ -21,6 +21,9 @@ type Process struct {
 	// Began is when, in ticks of the kernel: with the number it names a process.
 	Began uint64
 	CPU   time.Duration
+	// Stack is where the stack begins, at random: processes that have the same one share
+	// all of their memory. It is zero where nobody may know.
+	Stack uint64
 }
 
 // ReadProcesses looks at all of them. Those that end meanwhile are left out.
@@ -64,17 +67,17 @@ func readProcess(pid int) (Process, error) {
 func parseProcess(line string) (p Process, err error) {
 	const tick = 10 * time.Millisecond
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	const parent, user, system, began = 1, 11, 12, 19
-	if len(fields) <= began {
+	const parent, user, system, began, stack = 1, 11, 12, 19, 25
+	if len(fields) <= stack {
 		return p, fmt.Errorf("%.80q is no state of a process", line)
 	}
-	var numbers [4]uint64
-	for i, at := range []int{parent, user, system, began} {
+	var numbers [5]uint64
+	for i, at := range []int{parent, user, system, began, stack} {
 		if numbers[i], err = strconv.ParseUint(fields[at], 10, 64); err != nil {
 			return p, fmt.Errorf("%.80q is no state of a process: %w", line, err)
 		}
 	}
-	return Process{int(numbers[0]), numbers[3], time.Duration(numbers[1]+numbers[2]) * tick}, nil
+	return Process{int(numbers[0]), numbers[3], time.Duration(numbers[1]+numbers[2]) * tick, numbers[4]}, nil
 }
 
 // Of are those processes that are of sandboxes with certain ids: what this program has
@@ -143,10 +146,31 @@ func names(pid int, ids []string) (bool, error) {
 	return false, nil
 }
 
+// memories are the processes without those that share all of their memory with another
+// of them, or with this program: what is about to become a sandbox does.
+func (all Processes) memories() (list []int, err error) {
+	self, err := readProcess(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	seen := map[uint64]bool{self.Stack: true, 0: false}
+	for pid, p := range all {
+		if !seen[p.Stack] {
+			list = append(list, pid)
+		}
+		seen[p.Stack] = p.Stack != 0
+	}
+	return list, nil
+}
+
 // PSS is the memory of processes in KiB, in which a page that several share counts a part
 // for each of them. Those that have ended hold none.
 func (all Processes) PSS() (sum int64, err error) {
-	for pid := range all {
+	pids, err := all.memories()
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
 		kib, err := ReadPSS(pid)
 		if err != nil {
 			return 0, err
@@ -162,7 +186,11 @@ func ReadPSS(pid int) (int64, error) { return sumOf(pid, "smaps_rollup", "Pss:")
 // Private is the memory that processes share with nobody, in KiB, with the page tables
 // by which they reach the rest.
 func (all Processes) Private() (sum int64, err error) {
-	for pid := range all {
+	pids, err := all.memories()
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
 		pages, err := sumOf(pid, "smaps_rollup", "Private_Clean:", "Private_Dirty:")
 		if err != nil {
 			return 0, err

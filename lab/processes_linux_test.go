@@ -47,14 +47,21 @@ func TestProcesses(t *testing.T) {
 	if private, err := ours.Private(); err != nil || private <= 0 {
 		t.Errorf("%d KiB, %v", private, err)
 	}
+	self, err := readProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pss, err := (Processes{child.Process.Pid: self}).PSS(); err != nil || pss != 0 {
+		t.Errorf("what shares this program's memory is counted: %d, %v", pss, err)
+	}
 	if pss, err := (Processes{1 << 30: {}}).PSS(); err != nil || pss != 0 {
 		t.Errorf("one that has ended holds %d, %v", pss, err)
 	}
 }
 
 func TestParseProcess(t *testing.T) {
-	p, err := parseProcess("7 (a) b) (c) S 3 1 1 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 170 1000 200\n")
-	if err != nil || p.Parent != 3 || p.Began != 170 || p.CPU != 1100*time.Millisecond {
+	p, err := parseProcess("7 (a) b) (c) S 3 1 1 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 170 1000 200 5 6 7 8 9\n")
+	if err != nil || p.Parent != 3 || p.Began != 170 || p.CPU != 1100*time.Millisecond || p.Stack != 8 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for _, bad := range []string{"", "1 (a) S", "1 (a) S x 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 170 1000 200"} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -159,12 +160,17 @@ func (c *crowd) weigh(ctx context.Context) error {
 		}
 	}
 	held, err := c.held(later)
+	if errors.Is(err, fs.ErrPermission) {
+		err = c.to.Miss(c.system.Name, axis, run.PSS, err.Error())
+		later = nil // of which nothing can be said
+	}
 	if err != nil {
 		return err
 	}
 	records := []run.Record{c.record(run.Memory, run.KiB, each, kinds), c.record(run.Kernel, run.KiB, kernel, nil)}
 	busy := 0.0
 	if len(later) == 0 {
+		// The first reason stands.
 		if err := c.to.Miss(c.system.Name, axis, run.PSS, "no process could be told to be a sandbox's"); err != nil {
 			return err
 		}
