@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"aether/driver/all"
+	"aether/lab"
 	labrun "aether/lab/run"
 	"aether/profile"
 	"aether/sandbox"
@@ -96,6 +99,65 @@ func TestLabAnswers(t *testing.T) {
 	}
 }
 
+// runWith runs a command over a table of drivers that are made when they are asked for.
+func runWith(t *testing.T, table []sandbox.Maker, args ...string) outcome {
+	var stdout, stderr strings.Builder
+	status := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr, table)
+	return outcome{stdout.String(), stderr.String(), status}
+}
+
+// TestLabIsStopped: an interrupted run leaves neither process nor file, and goes on.
+func TestLabIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AETHER_STATE_DIR", filepath.Join(dir, "state"))
+	temporary := filepath.Join(dir, "tmp")
+	if err := os.Mkdir(temporary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temporary)
+	before, err := lab.ReadProcesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	done := make(chan outcome)
+	go func() {
+		done <- runWith(t, all.Makers()[:1], "lab", "run", "--quick", "--axes", "start-latency", "--out", out)
+	}()
+	for text := ""; !strings.Contains(text, `"kind":"sample"`); time.Sleep(5 * time.Millisecond) {
+		content, _ := os.ReadFile(filepath.Join(out, labrun.RecordsFile)) // which is not there at first
+		text = string(content)
+		select {
+		case got := <-done:
+			t.Fatalf("it ends by itself: %+v", got)
+		default:
+		}
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	got := <-done
+	if got.status != 1 || !strings.Contains(got.stderr, "aether lab run --out "+out+" goes on") {
+		t.Errorf("%+v", got)
+	}
+	now, err := lab.ReadProcesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := now.Of(nil, before); err != nil || len(left) > 0 {
+		t.Errorf("processes are left: %v, %v", left, err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v, %v", left, err)
+	}
+	if got = runWith(t, all.Makers()[:1], "lab", "run", "--out", out); got.status != 0 || !strings.Contains(got.stdout, "quick") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestLabRun measures real cells by the command, and the last run is found again.
 func TestLabRun(t *testing.T) {
 	dir := t.TempDir()
@@ -107,11 +169,7 @@ func TestLabRun(t *testing.T) {
 	if table[0].Name != "cell" {
 		t.Fatalf("the first driver of the build is %s", table[0].Name)
 	}
-	main := func(args ...string) outcome {
-		var stdout, stderr strings.Builder
-		status := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr, table)
-		return outcome{stdout.String(), stderr.String(), status}
-	}
+	main := func(args ...string) outcome { return runWith(t, table, args...) }
 	if got := main("choose"); got.status != 0 || !strings.Contains(got.stdout, "of the profiles") {
 		t.Errorf("%+v", got)
 	}

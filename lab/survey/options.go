@@ -43,6 +43,9 @@ type amount struct {
 	density  density.Options
 	snapshot snapshot.Options
 	control  control.Options
+	// trial is how long the first sandbox of a system may take, with what is prepared for
+	// all of them.
+	trial time.Duration
 	// look is how long the host is looked at while the lab does nothing.
 	look time.Duration
 	// limit is how long all of it may take; zero is no limit.
@@ -55,6 +58,7 @@ var quick = amount{
 	density:  density.Options{Levels: []int{64}, Rounds: 1, Grow: 1200 * time.Millisecond, Settle: 900 * time.Millisecond, Idle: time.Second},
 	snapshot: snapshot.Options{Sizes: []int{64}, Copies: []int{1, 4}, Rounds: 3, Budget: 9 * time.Second},
 	control:  control.Options{Budget: 12 * time.Second},
+	trial:    20 * time.Second,
 	look:     300 * time.Millisecond,
 	limit:    165 * time.Second,
 }
@@ -65,5 +69,6 @@ var whole = amount{
 	density:  density.Options{Levels: []int{1, 10, 100, 500}, Rounds: 3, Grow: 15 * time.Second, Settle: 5 * time.Second, Idle: 3 * time.Second},
 	snapshot: snapshot.Options{Sizes: []int{64, 16, 256}, Copies: []int{1, 10, 100}, Rounds: 10, Budget: 4 * time.Minute},
 	control:  control.Options{Budget: 2 * time.Minute},
+	trial:    5 * time.Minute,
 	look:     time.Second,
 }

@@ -182,7 +182,34 @@ func (s *survey) probe(ctx context.Context, one lab.System) (usable bool, err er
 	for _, g := range report.Gaps {
 		rec.Machine.Gaps = append(rec.Machine.Gaps, fmt.Sprintf("without %s: %s", g.Missing, g.Cost))
 	}
-	return report.Usable, s.to.Append(rec)
+	if report.Usable {
+		s.opts.Progress.Say("the first sandbox of %s", one.Name)
+		if rec.Reason, err = s.trial(ctx, one); err != nil {
+			return false, err
+		}
+	}
+	return rec.Reason == "", s.to.Append(rec)
+}
+
+// trial makes one sandbox, so that what is prepared for all of them is there before
+// anything is timed, and gives why the system cannot be measured. Errors: that of the
+// context alone.
+func (s *survey) trial(ctx context.Context, one lab.System) (reason string, err error) {
+	bounded, cancel := context.WithTimeout(ctx, s.amount.trial)
+	defer cancel()
+	made, err := one.Driver.Create(bounded, sandbox.Spec{})
+	if err == nil {
+		err = made.Destroy(context.WithoutCancel(ctx))
+	}
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil && bounded.Err() != nil:
+		return fmt.Sprintf("its first sandbox took longer than %v: %v (make one before, with aether run --driver %s -- true, or leave --quick out)", s.amount.trial, err, one.Name), nil
+	case err != nil:
+		return err.Error(), nil
+	}
+	return "", nil
 }
 
 func reasonOf(r sandbox.Report) string {

@@ -27,7 +27,7 @@ func little(t *testing.T) {
 		density:  density.Options{Levels: []int{3}, Rounds: 1, Grow: 10 * time.Second, Settle: 50 * time.Millisecond, Idle: 50 * time.Millisecond},
 		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Copies: []int{1}, Rounds: 1, Budget: 30 * time.Second},
 		control:  control.Options{Budget: 30 * time.Second},
-		look:     20 * time.Millisecond, limit: time.Minute,
+		trial:    20 * time.Second, look: 20 * time.Millisecond, limit: time.Minute,
 	}
 }
 
