@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -167,7 +168,8 @@ func (f *field) claims(ctx context.Context, d sandbox.Driver) (w way, err error)
 	if d.Info().Verbs.Fork == "" {
 		return w, errors.New("a pool is made of forks, and " + d.Info().Name + " cannot fork a running sandbox")
 	}
-	e := engine.New(engine.Options{})
+	// Why a pool is not filled is asked for, and need not be logged.
+	e := engine.New(engine.Options{Logger: slog.New(slog.DiscardHandler)})
 	f.later(func() error { return e.Close(context.Background()) })
 	if _, err := e.Prepare(ctx, d, engine.Recipe{Name: template, Command: []string{"sleep", "infinity"}}, nil); err != nil {
 		return w, err
