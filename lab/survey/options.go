@@ -9,6 +9,7 @@ import (
 	"aether/lab/density"
 	"aether/lab/snapshot"
 	"aether/lab/start"
+	"aether/profile"
 	"aether/sandbox"
 )
 
@@ -48,8 +49,9 @@ type amount struct {
 	trial time.Duration
 	// look is how long the host is looked at while the lab does nothing.
 	look time.Duration
-	// limit is how long all of it may take; zero is no limit.
-	limit time.Duration
+	// until is how long after the beginning an axis may still be measured, so that a slow
+	// system on one of them leaves time for the others; nil is no limit.
+	until map[profile.Axis]time.Duration
 }
 
 // quick gives a first picture in less than three minutes.
@@ -60,7 +62,8 @@ var quick = amount{
 	control:  control.Options{Budget: 12 * time.Second},
 	trial:    20 * time.Second,
 	look:     300 * time.Millisecond,
-	limit:    165 * time.Second,
+	until: map[profile.Axis]time.Duration{profile.AgentControl: 35 * time.Second, profile.Isolation: 50 * time.Second,
+		profile.StartLatency: 100 * time.Second, profile.Density: 140 * time.Second, profile.Snapshotting: 166 * time.Second},
 }
 
 // whole takes as long as it takes.

@@ -64,12 +64,12 @@ func (s *survey) equip(dir string) {
 func (s *survey) axes() []axis {
 	return []axis{
 		{profile.AgentControl, func(ctx context.Context) error { return control.Measure(ctx, s.systems, s.amount.control, s.to) }},
+		{profile.Isolation, s.isolation},
 		{profile.StartLatency, func(ctx context.Context) error { return start.Measure(ctx, s.systems, s.amount.start, s.to) }},
+		{profile.Density, func(ctx context.Context) error { return density.Measure(ctx, s.systems, s.amount.density, s.to) }},
 		{profile.Snapshotting, func(ctx context.Context) error {
 			return snapshot.Measure(ctx, s.systems, s.amount.snapshot, s.to)
 		}},
-		{profile.Density, func(ctx context.Context) error { return density.Measure(ctx, s.systems, s.amount.density, s.to) }},
-		{profile.Isolation, s.isolation},
 	}
 }
 
@@ -79,12 +79,7 @@ type axis struct {
 }
 
 func (s *survey) measure(ctx context.Context) error {
-	limited := ctx
-	if s.amount.limit > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, s.amount.limit)
-		defer cancel()
-	}
+	began := time.Now()
 	if err := s.look(ctx); err != nil {
 		return err
 	}
@@ -96,13 +91,7 @@ func (s *survey) measure(ctx context.Context) error {
 		if !slices.Contains(s.to.Header().Axes, step) || s.to.Has(step) {
 			continue
 		}
-		err := a.measure(limited)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && limited.Err() != nil:
-			err = s.late(step)
-		}
+		err := s.within(ctx, began, a)
 		if err == nil {
 			err = s.look(ctx)
 		}
@@ -119,11 +108,37 @@ func (s *survey) measure(ctx context.Context) error {
 	return nil
 }
 
-// late says of an axis that a quick run has no time for it.
+// within measures an axis in the time that it has.
+func (s *survey) within(ctx context.Context, began time.Time, a axis) error {
+	limited := ctx
+	if until, ok := s.amount.until[a.axis]; ok {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithDeadline(ctx, began.Add(until))
+		defer cancel()
+	}
+	err := a.measure(limited)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && limited.Err() != nil:
+		return s.late(a.axis.String())
+	}
+	return err
+}
+
+// late says of an axis that a quick run has no more time for it: for systems that have
+// nothing on it yet, and for what others have not.
 func (s *survey) late(axis string) error {
-	reason := fmt.Sprintf("the %v of a quick run were over; leave --quick out", s.amount.limit)
+	begun := map[string]bool{}
+	for _, r := range s.to.Records() {
+		begun[r.System] = begun[r.System] || r.Axis == axis && (r.Kind == run.Sampled || r.Kind == run.Proved)
+	}
 	for _, system := range s.systems {
-		if err := s.to.Miss(system.Name, axis, "", reason); err != nil {
+		what := ""
+		if begun[system.Name] {
+			what = "what is not here"
+		}
+		if err := s.to.Miss(system.Name, axis, what, "the time that a quick run has for "+axis+" was over; leave --quick out"); err != nil {
 			return err
 		}
 	}

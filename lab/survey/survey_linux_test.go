@@ -27,7 +27,7 @@ func little(t *testing.T) {
 		density:  density.Options{Levels: []int{3}, Rounds: 1, Grow: 10 * time.Second, Settle: 50 * time.Millisecond, Idle: 50 * time.Millisecond},
 		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Copies: []int{1}, Rounds: 1, Budget: 30 * time.Second},
 		control:  control.Options{Budget: 30 * time.Second},
-		trial:    20 * time.Second, look: 20 * time.Millisecond, limit: time.Minute,
+		trial:    20 * time.Second, look: 20 * time.Millisecond,
 	}
 }
 
@@ -111,7 +111,10 @@ func (s stopAt) Write(p []byte) (int, error) {
 // TestLimit: what a quick run has no time for is absent, with that reason.
 func TestLimit(t *testing.T) {
 	little(t)
-	quick.limit = time.Nanosecond
+	quick.until = map[profile.Axis]time.Duration{}
+	for _, a := range profile.Axes() {
+		quick.until[a] = 0
+	}
 	store := newRun(t, "cell")
 	r, err := Measure(t.Context(), labtest.Systems(t)[:1], store, Options{})
 	if err != nil || !r.Complete {
