@@ -1,0 +1,132 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"aether/lab/run"
+	"aether/profile"
+)
+
+var (
+	//go:embed page.html
+	text string
+	//go:embed style.css
+	style string
+
+	layout = template.Must(template.New("page").Funcs(template.FuncMap{
+		"style": func() template.CSS { return template.CSS(style) },
+		"score": scoreText,
+		"value": valueText,
+		"px":    func(v float64) string { return fmt.Sprintf("%.1f", v) },
+		"on":    func(p page, axis string) part { return part{p, axis} },
+	}).Parse(text))
+)
+
+// page is what the template shows.
+type page struct {
+	run.Run
+	Started       string
+	Took          time.Duration
+	Axes          []profile.Axis
+	Ranked        []ranked
+	Absent        []run.System
+	Disagreements []disagreement
+	Latency       []strips
+	Curves        []curves
+	Matrices      []matrix
+	Details       []details
+	Raw           []rawSystem
+}
+
+// part is the page for the template of one axis.
+type part struct {
+	Page page
+	Axis string
+}
+
+// HTML writes the page of a run; records are those that the run was made of.
+func HTML(w io.Writer, r run.Run, records []run.Record) error {
+	p := page{Run: r, Started: time.Unix(r.Host.StartedUnix, 0).UTC().Format("2 January 2006, 15:04 UTC"),
+		Took: time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second)}
+	for _, a := range profile.Axes() {
+		if slices.Contains(r.Header.Axes, a.String()) {
+			p.Axes = append(p.Axes, a)
+		}
+	}
+	systems := rank(r.Results)
+	for _, s := range r.Results {
+		if s.Absent != "" {
+			p.Absent = append(p.Absent, s)
+		}
+	}
+	p.Ranked = rankedRows(systems, p.Axes)
+	p.Disagreements = disagreements(systems)
+	p.Latency = latency(systems, records)
+	p.Curves = growth(systems)
+	p.Matrices = matrices(systems)
+	p.Details = detailed(systems)
+	p.Raw = raw(systems, records)
+	return layout.Execute(w, p)
+}
+
+// scoreText is a score of two digits, as the profiles' are.
+func scoreText(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+// valueText is a value of three digits, in the unit that people read.
+func valueText(v float64, unit run.Unit) string {
+	switch unit {
+	case run.Microseconds:
+		return scaled(v, 1000, "µs", "ms", "s")
+	case run.KiB:
+		return scaled(v, 1024, "KiB", "MiB", "GiB")
+	case run.Share:
+		return digits(100*v) + " %"
+	}
+	return digits(v)
+}
+
+func scaled(v, step float64, units ...string) string {
+	for v >= step*0.9995 && len(units) > 1 {
+		v, units = v/step, units[1:]
+	}
+	return digits(v) + " " + units[0]
+}
+
+func digits(v float64) string {
+	switch abs := max(v, -v); {
+	case abs >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case abs >= 9.995:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.2f", v), ".00")
+}
+
+// anchor is a name as it stands behind a #.
+func anchor(parts ...any) string {
+	var b strings.Builder
+	for i, p := range parts {
+		if i > 0 {
+			b.WriteByte('-')
+		}
+		for _, c := range fmt.Sprint(p) {
+			if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' {
+				b.WriteRune(c)
+			} else {
+				b.WriteByte('_')
+			}
+		}
+	}
+	return b.String()
+}
