@@ -45,24 +45,29 @@ func startBrowser(t *testing.T) *browser {
 	cmd := exec.Command(name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir())
 	cmd.ExtraFiles = []*os.File{inRead, outWrite} // descriptors 3 and 4
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	inRead.Close()
 	outWrite.Close()
+	b := &browser{T: t, in: inWrite, out: bufio.NewReaderSize(outRead, 1<<20)}
 	t.Cleanup(func() {
-		inWrite.Close()
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		// Asked to end, it takes its own processes with it.
+		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		b.session = ""
+		b.call("Browser.close", nil, nil)
+		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it was killed
+		inWrite.Close()
 		outRead.Close()
 	})
 	if err := outRead.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return &browser{T: t, in: inWrite, out: bufio.NewReaderSize(outRead, 1<<20)}
+	return b
 }
 
 // call sends a command of the DevTools protocol and reads its answer.
