@@ -98,13 +98,22 @@ func judgeIsolation(a Axis) (float64, string, string) {
 	if tried == nil {
 		return 0, "", a.missing("")
 	}
-	failed := 0
+	failed, unknown := 0, 0
 	for _, f := range a.Facts {
 		if !f.Holds {
 			failed++
 		}
 	}
-	return tried.Median, fmt.Sprintf("of %d probes from inside, %d found something that they should not", len(a.Facts), failed), ""
+	for _, m := range a.Missing {
+		if m.What != "" {
+			unknown++
+		}
+	}
+	why := fmt.Sprintf("of %d probes from inside, %d found something that they should not, and %d could not be judged", len(a.Facts)+unknown, failed, unknown)
+	if calls := a.Figure(HostCalls, 0); calls != nil {
+		why += fmt.Sprintf("; %.0f system calls of the host's kernel are within reach", calls.Median)
+	}
+	return tried.Median, why, ""
 }
 
 func judgeSnapshotting(a Axis) (float64, string, string) {

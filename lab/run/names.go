@@ -32,8 +32,10 @@ const (
 	Sockets     = "sockets"     // a pair of them, and one that listens
 	Connections = "connections" // over loopback
 
-	// Resistance is what probes make of a boundary from inside, with a fact for each probe.
-	Resistance = "resistance"
+	// Isolation, with a fact for each probe from inside.
+	Resistance = "resistance" // the score
+	Lost       = "lost"       // the weight of all that was not safe
+	HostCalls  = "host-calls" // system calls of the host's kernel that code inside reaches itself
 
 	// Native and Through say whose interface a fact of agent-control was shown by.
 	Native  = "native"

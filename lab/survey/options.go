@@ -1,7 +1,6 @@
 package survey
 
 import (
-	"context"
 	"time"
 
 	"aether/lab"
@@ -10,7 +9,6 @@ import (
 	"aether/lab/snapshot"
 	"aether/lab/start"
 	"aether/profile"
-	"aether/sandbox"
 )
 
 // Options say how a survey goes about it. The zero value works.
@@ -19,23 +17,6 @@ type Options struct {
 	// temporary files.
 	Dir      string
 	Progress *lab.Progress
-	// Probe tries a boundary from inside; nil leaves the axis out, with that reason.
-	Probe func(context.Context, sandbox.Driver) (Tried, error)
-}
-
-// Tried is what came of trying a boundary.
-type Tried struct {
-	// Score is from 0 to 1.
-	Score  float64
-	Probes []Probe
-}
-
-// Probe is one thing that was tried.
-type Probe struct {
-	Name, Group string
-	// Held says that the boundary kept it in, and Seen what was found out.
-	Held bool
-	Seen string
 }
 
 // amount is how much is measured.
