@@ -10,6 +10,7 @@ import (
 
 	"aether/driver/all"
 	"aether/lab"
+	"aether/lab/labtest"
 	labrun "aether/lab/run"
 	"aether/profile"
 	"aether/sandbox"
@@ -57,6 +58,7 @@ func TestLabAnswers(t *testing.T) {
 	for args, says := range map[string][]string{
 		"lab show " + before:                                         {"The machine was busy", "firecracker was not measured: no KVM", "No score of isolation of cell, bubblewrap: nobody tries it", "1.00 / 0.98"},
 		"lab show " + before + " --why":                              {"each of 10 idle sandboxes holds 100 KiB", "median"},
+		"lab show " + before + " --html":                             {"<!doctype html>", "One start at a time", "</html>"},
 		"lab show " + before + " --csv":                              {"cell,density,1,memory,10,kib,1,100"},
 		"lab show " + before + " --json":                             {`"complete": true`, `"curated": 0.98`},
 		"lab compare " + before + " " + after:                        {"2 of 2 figures changed from before to after", "start-latency cold", "False alarms"},
@@ -89,6 +91,7 @@ func TestLabAnswers(t *testing.T) {
 		"choose --isolation hardware --measured " + before: "no system with a boundary of hardware or more runs on this host (firecracker: get one)",
 		"choose --prefer speed":                            `axis: "speed" is not known`,
 		"lab show " + before + " --json --csv":             "cannot be combined",
+		"lab show " + before + " --html --csv":             "cannot be combined",
 	} {
 		got := run(t, drivers, strings.Fields(args)...)
 		if got.status == 0 || got.stdout != "" {
@@ -176,8 +179,9 @@ func TestLabRun(t *testing.T) {
 	if got := main("choose"); got.status != 0 || !strings.Contains(got.stdout, "of the profiles") {
 		t.Errorf("%+v", got)
 	}
+	labtest.Probe(t)
 	got := main("lab", "run", "--quick", "--axes", "agent-control,isolation")
-	if got.status != 0 || !strings.Contains(got.stdout, "1.00 / 0.90") || !strings.Contains(got.stdout, "no probes of boundaries") {
+	if got.status != 0 || !strings.Contains(got.stdout, "1.00 / 0.90") || !strings.Contains(got.stdout, "0.4") {
 		t.Fatalf("%+v", got)
 	}
 	if got = main("rank", "--measured", "last"); got.status != 0 || !strings.Contains(got.stdout, "cell") {

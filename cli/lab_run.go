@@ -15,6 +15,7 @@ import (
 
 	"aether/internal/host/storedir"
 	"aether/lab"
+	labreport "aether/lab/report"
 	labrun "aether/lab/run"
 	"aether/lab/survey"
 	"aether/profile"
@@ -58,7 +59,7 @@ func labRunCommand(drivers *drivers) *cobra.Command {
 			return printJSON(cmd, result)
 		}
 		s := screenOf(cmd.OutOrStdout())
-		return printText(cmd, labText(result, s)+"\n\n"+paragraph("The run is in "+dir+": "+labrun.SummaryFile+", "+labrun.FiguresFile+" and "+labrun.RecordsFile+".", "", s.prose()))
+		return printText(cmd, labText(result, s)+"\n\n"+paragraph("The run is in "+dir+": "+labrun.SummaryFile+", "+labrun.FiguresFile+", "+labrun.RecordsFile+", and "+labreport.File+" to look at.", "", s.prose()))
 	}
 	return cmd
 }
@@ -109,7 +110,7 @@ func (o labRunOptions) measure(ctx context.Context, drivers *drivers, progress *
 		systems = append(systems, lab.System{Name: m.Name, Driver: driver, New: m.New})
 	}
 	result, err := survey.Measure(ctx, systems, store, survey.Options{Progress: progress})
-	return result, dir, err
+	return result, dir, errors.Join(err, labreport.Write(dir))
 }
 
 // header is what a new run is asked for.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	labreport "aether/lab/report"
 	labrun "aether/lab/run"
 	"aether/profile"
 	"aether/sandbox"
@@ -17,20 +18,27 @@ func labShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show [RUN]", Short: "Show what a run found out",
 		Long: "Show the scores of a run beside the profiles', and where both disagree. --why adds what each score rests on, and every\n" +
-			"figure; --csv prints the figures as a table, --json everything.",
-		Example: "  aether lab show\n  aether lab show ./run --why\n  aether lab show 20260101-120000 --csv",
+			"figure; --csv prints the figures as a table, --html a page with pictures and every sample, --json everything.",
+		Example: "  aether lab show\n  aether lab show ./run --why\n  aether lab show 20260101-120000 --html > report.html",
 		Args:    atMostOne("a run"),
 	}
 	why := cmd.Flags().Bool("why", false, "add what each score rests on, and every figure")
 	csv := cmd.Flags().Bool("csv", false, "print the figures as CSV")
+	html := cmd.Flags().Bool("html", false, "print a page that needs nothing else")
 	json := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := loadRun(strings.Join(args, ""))
+		dir, err := findRun(strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		r, err := labrun.Load(dir)
 		switch {
 		case err != nil:
 			return err
-		case *json && *csv:
-			return sandbox.Invalidf("--csv", "it cannot be combined with --json")
+		case *json && *csv, *html && (*json || *csv):
+			return sandbox.Invalidf("--csv, --html, --json", "they cannot be combined")
+		case *html:
+			return labreport.Of(cmd.OutOrStdout(), dir)
 		case *json:
 			return printJSON(cmd, r)
 		case *csv:

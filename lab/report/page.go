@@ -2,9 +2,12 @@ package report
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +51,36 @@ type page struct {
 type part struct {
 	Page page
 	Axis string
+}
+
+// File is the page's name in the directory of its run.
+const File = "report.html"
+
+// Write puts the page of a run, whether it is complete or not, into the run's directory.
+func Write(dir string) (err error) {
+	name := filepath.Join(dir, File)
+	file, err := os.Create(name + ".new")
+	if err != nil {
+		return err
+	}
+	err = Of(file, dir)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(name+".new"))
+	}
+	return os.Rename(name+".new", name)
+}
+
+// Of writes the page of the run in a directory.
+func Of(w io.Writer, dir string) error {
+	records, err := run.Read(dir)
+	if err != nil {
+		return err
+	}
+	r, err := run.Load(dir)
+	if err != nil {
+		return err
+	}
+	return HTML(w, r, records)
 }
 
 // HTML writes the page of a run; records are those that the run was made of.

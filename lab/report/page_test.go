@@ -80,24 +80,13 @@ func written(t *testing.T) (name string, r run.Run) {
 	if _, err = s.Summarize(); err != nil {
 		t.Fatal(err)
 	}
-	records, err := run.Read(s.Dir())
-	if err != nil {
+	if err := Write(s.Dir()); err != nil {
 		t.Fatal(err)
 	}
 	if r, err = run.Load(s.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	name = filepath.Join(dir, "report.html")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := HTML(file, r, records); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	name = filepath.Join(s.Dir(), File)
 	return name, r
 }
 
