@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"aether/lab/run"
 	"aether/profile"
@@ -105,7 +107,18 @@ func HTML(w io.Writer, r run.Run, records []run.Record) error {
 	p.Matrices = matrices(systems)
 	p.Details = detailed(systems)
 	p.Raw = raw(systems, records)
-	return layout.Execute(w, p)
+	var b bytes.Buffer
+	if err := layout.Execute(&b, p); err != nil {
+		return err
+	}
+	// What systems say may hold what a terminal would obey.
+	_, err := w.Write(bytes.Map(func(c rune) rune {
+		if unicode.IsControl(c) && c != '\n' {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, b.Bytes()))
+	return err
 }
 
 // scoreText is a score of two digits, as the profiles' are.

@@ -14,7 +14,7 @@ import (
 	"aether/profile"
 )
 
-const hostile = `<script>document.title="broken"</script>" onload="x`
+const hostile = `<script>document.title="broken"</script>" onload="x` + "\x1b[31m"
 
 // written is a page of a run with systems that differ by powers of ten, with absent axes,
 // and with words of a hostile system in every field that one writes.
@@ -126,7 +126,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"<script", "http://", "https://", "ZgotmplZ", "<no value>", "NaN", "Inf"} {
+	for _, bad := range []string{"<script", "http://", "https://", "ZgotmplZ", "<no value>", "NaN", "Inf", "\x1b"} {
 		if strings.Contains(text, bad) {
 			t.Errorf("the page has %s", bad)
 		}
