@@ -32,10 +32,14 @@ func TestMCPInspector(t *testing.T) {
 		"http":  {"http://" + d.address + "/mcp?profile=full", "--header", "Authorization: Bearer " + key.Secret},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inspector{t, home, node, append(target, "--protocol-era", "legacy")}.list()
+			era := map[string]string{"stdio": "modern", "http": "legacy"}[name]
+			inspector{t, home, node, append(target, "--protocol-era", era)}.list()
 			i := inspector{t, home, node, append(target, "--protocol-era", "modern")}
-			i.list()
-			i.use(name == "http")
+			if name == "http" {
+				i.useDaemon()
+			} else {
+				i.useProgram()
+			}
 		})
 	}
 }
@@ -55,17 +59,35 @@ func (i inspector) list() {
 	}
 }
 
-// use makes a sandbox, which lasts longer than the client if it is the daemon's.
-func (i inspector) use(lasting bool) {
+// create makes a sandbox.
+func (i inspector) create() (id string) {
 	var made struct{ StructuredContent called }
 	i.ask(0, &made, "--method", "tools/call", "--tool-name", "sandbox_create", "--tool-arg", "memory_mb=128")
-	id := made.StructuredContent.Sandbox
+	return made.StructuredContent.Sandbox
+}
+
+func runIn(id string) []string {
+	return []string{"--method", "tools/call", "--tool-name", "command_run", "--tool-args-json", `{"sandbox":"` + id + `","command":"echo $((6*7))"}`}
+}
+
+// useDaemon uses a sandbox, which lasts longer than a client.
+func (i inspector) useDaemon() {
+	id := i.create()
+	var ran struct{ StructuredContent called }
+	if i.ask(0, &ran, runIn(id)...); ran.StructuredContent.Stdout.Text != "42\n" {
+		i.t.Errorf("it ran as %+v", ran)
+	}
+	i.ask(0, &ran, "--method", "tools/call", "--tool-name", "sandbox_destroy", "--tool-arg", "sandbox="+id)
+}
+
+// useProgram finds that what was made has ended with the program, and is listed as such.
+func (i inspector) useProgram() {
+	id := i.create()
 	var read struct {
 		CacheScope string
 		Contents   []struct{ Text string }
 	}
 	i.ask(0, &read, "--method", "resources/read", "--uri", "aether://sandboxes")
-	// What was made over streams has ended with the program, and is listed as such.
 	if read.CacheScope != "private" || len(read.Contents) != 1 || !strings.Contains(read.Contents[0].Text, id) {
 		i.t.Errorf("%s is not among %+v", id, read)
 	}
@@ -73,15 +95,7 @@ func (i inspector) use(lasting bool) {
 		StructuredContent called
 		IsError           bool
 	}
-	command := []string{"--method", "tools/call", "--tool-name", "command_run", "--tool-args-json", `{"sandbox":"` + id + `","command":"echo $((6*7))"}`}
-	if lasting {
-		i.ask(0, &ran, command...)
-		if ran.StructuredContent.Stdout.Text != "42\n" {
-			i.t.Errorf("it ran as %+v", ran)
-		}
-		i.ask(0, &ran, "--method", "tools/call", "--tool-name", "sandbox_destroy", "--tool-arg", "sandbox="+id)
-	}
-	i.ask(inspectorToolFailed, &ran, command...)
+	i.ask(inspectorToolFailed, &ran, runIn(id)...)
 	if e := ran.StructuredContent.Error; !ran.IsError || e == nil || e.Class != "not_found" || e.Next == nil || e.Next.Tool != "sandbox_create" {
 		i.t.Errorf("in what has ended it ran as %+v", ran)
 	}
