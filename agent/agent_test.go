@@ -244,3 +244,28 @@ func TestUndoIsProjected(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsCarryNoFiles: a model is not offered what reaches the host, whatever a policy says.
+func TestRunsCarryNoFiles(t *testing.T) {
+	tools, err := tool.Of(tool.Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []Policy{{}, {Tools: []string{"*"}}, {Tools: []string{"file_*load", "file_*"}}} {
+		j, err := newJudge(p, tools)
+		if len(p.Tools) == 2 {
+			if sandbox.ClassOf(err) != sandbox.Invalid {
+				t.Errorf("%v: %v", p.Tools, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range j.tools {
+			if strings.HasSuffix(one.Name, "load") {
+				t.Errorf("%v: %s is offered", p.Tools, one.Name)
+			}
+		}
+	}
+}
