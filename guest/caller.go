@@ -14,6 +14,9 @@ type caller struct {
 	account
 	root *inroot.Root
 	as   inroot.Identity
+	// over is the sandbox's root, who makes directories for those that may not; nil unless
+	// the request asks for it.
+	over *inroot.Identity
 	settings
 }
 
@@ -37,6 +40,12 @@ func (s *Service) caller(header http.Header, name string) (*caller, error) {
 	passwd, group := userFile(c.root, "/etc/passwd"), userFile(c.root, "/etc/group")
 	if c.account, err = findAccount(passwd, group, name); err == nil {
 		c.as.UID, c.as.GID, err = s.backend.HostID(c.uid, c.gid)
+	}
+	if err == nil && header.Get(parentsHeader) != "" {
+		// A sandbox with a single user has no other to make something for it.
+		if uid, gid, none := s.backend.HostID(0, 0); none == nil {
+			c.over = &inroot.Identity{UID: uid, GID: gid}
+		}
 	}
 	if err != nil {
 		c.done()

@@ -67,10 +67,10 @@ func (s files) MakeDir(_ context.Context, req *connect.Request[pb.MakeDirRequest
 	}
 	defer d.done()
 	res := &pb.MakeDirResponse{}
+	if err := d.makeDir(name); err != nil {
+		return nil, err
+	}
 	err = d.as.Do(func() (err error) {
-		if err := d.makeDir(name); err != nil {
-			return err
-		}
 		res.Entry, err = d.lookup(name)
 		return err
 	})
@@ -80,18 +80,30 @@ func (s files) MakeDir(_ context.Context, req *connect.Request[pb.MakeDirRequest
 // makeDir makes the parents first, so that of two callers only one has made the
 // directory itself.
 func (d *describer) makeDir(name string) error {
-	if info, err := d.root.Stat(name); err == nil {
-		return exists(name, info)
+	err := d.as.Do(func() error {
+		if info, err := d.root.Stat(name); err == nil {
+			return exists(name, info)
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.makeParents(path.Dir(name))
 	}
-	if err := d.root.MkdirAll(path.Dir(name), newDir); err != nil {
-		return err
-	}
-	p, err := d.root.Place(name)
 	if err != nil {
 		return err
 	}
-	defer p.Close()
-	return p.Mkdir(newDir)
+	err = d.as.Do(func() error {
+		p, err := d.root.Place(name)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		return p.Mkdir(newDir)
+	})
+	if d.over != nil && errors.Is(err, syscall.EACCES) {
+		return d.root.MkdirFor(name, newDir, *d.over, d.as)
+	}
+	return err
 }
 
 func exists(name string, info inroot.Info) error {

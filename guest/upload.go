@@ -146,11 +146,11 @@ func (c *caller) receiveFile(name string, body io.Reader, meta map[string]string
 	if err != nil {
 		return written{}, err
 	}
+	if err := c.makeParents(path.Dir(name)); err != nil {
+		return written{}, err
+	}
 	var out fileWriter
 	err = c.as.Do(func() (err error) {
-		if err := c.root.MkdirAll(path.Dir(name), newDir); err != nil {
-			return err
-		}
 		out, err = c.create(name)
 		return err
 	})

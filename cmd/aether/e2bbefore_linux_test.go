@@ -10,7 +10,7 @@ import (
 // many those are.
 const (
 	common           = "^(create: |connect: |info: |kill: |timeout: |list: |pause: |fork: |snapshot: |run: |background: |stdin: |files: )"
-	commonBehaviours = 57
+	commonBehaviours = 58
 )
 
 // TestE2BClientBefore has the last client of E2B that creates and connects without the

@@ -109,6 +109,7 @@ func (d *Dialect) guestOperation(r *http.Request, at place) *rest.Operation {
 			return rest.Refusal(http.StatusNotFound, &sandbox.Error{Class: sandbox.NotFound, Field: "path", Reason: "there is no such path"})
 		}
 		v.Request.Header.Del(accessHeader)
+		guest.SetMakeParents(v.Request.Header) // as E2B's service does, which is root
 		if err := guest.SetEnv(v.Request.Header, env); err != nil {
 			return err
 		}

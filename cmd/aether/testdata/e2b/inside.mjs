@@ -147,6 +147,14 @@ export default {
     assert.equal(await files.read('/root/secret', { user: 'root' }), 'x')
     await assert.rejects(files.read('/root/secret'))
   },
+  'files: directories that are missing are made for the user anywhere': async () => {
+    const { files, commands } = await shared()
+    assert.equal((await files.write('/workspace/src/a.txt', 'a')).path, '/workspace/src/a.txt')
+    assert.equal(await files.makeDir('/made/for/me'), true)
+    assert.equal(await files.makeDir('/mine'), true)
+    assert.equal((await commands.run('stat -c %U:%G /workspace /workspace/src/a.txt /made /made/for/me /mine; echo b > /workspace/src/b')).stdout, 'user:user\n'.repeat(5))
+    await assert.rejects(files.write('/etc/not-mine', 'x'))
+  },
   'files: metadata': async () => {
     const { files } = await shared()
     const info = await files.write('tagged', 'x', { metadata: { origin: 'client' } })
