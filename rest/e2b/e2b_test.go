@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -152,4 +153,31 @@ func FuzzQuery(f *testing.F) {
 			t.Errorf("%+v", q)
 		}
 	})
+}
+
+// TestSchemeOfLinks: a link is as its client reaches the daemon, whatever headers say.
+func TestSchemeOfLinks(t *testing.T) {
+	for _, c := range []struct {
+		domain, host string
+		tls          bool
+		want         string
+	}{
+		{"", "127.0.0.1:7070", false, "http"},
+		{"", "api.example.com", true, "https"},
+		{"example.com", "127.0.0.1:7070", false, "http"},
+		{"example.com", "api.example.com", false, "https"},
+		{"example.com", "API.Example.com:8443", false, "https"},
+		{"example.com", "api.example.org", false, "http"},
+		{"example.com", "example.com.evil.test", false, "http"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = c.host
+		r.Header.Set("X-Forwarded-Proto", "https")
+		if c.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		if got := (&Dialect{domain: c.domain}).schemeOf(r); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -202,12 +203,24 @@ func (d *Dialect) uploadLink(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
-	to := url.URL{Scheme: "http", Host: v.Host, Path: v.URL.Path}
-	if v.TLS != nil {
-		to.Scheme = "https"
-	}
+	to := url.URL{Scheme: d.schemeOf(v.Request), Host: v.Host, Path: v.URL.Path}
 	to.RawQuery = url.Values{"tenant": {v.Who.Tenant}, "token": {d.tokens.upload(v.Who.Tenant, hash)}}.Encode()
 	return v.Answer(http.StatusCreated, map[string]any{"present": there, "url": to.String()})
+}
+
+// schemeOf is how a client reaches the daemon by the host that it asked for. Clients of a
+// domain always do so over TLS, which a proxy may have ended before the request came here;
+// what headers say of that anybody can write.
+func (d *Dialect) schemeOf(r *http.Request) string {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, domain, _ := strings.Cut(host, ".")
+	if r.TLS != nil || d.domain != "" && strings.EqualFold(domain, d.domain) {
+		return "https"
+	}
+	return "http"
 }
 
 // uploader is who has a link for the files of a step.

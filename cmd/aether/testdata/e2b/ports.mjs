@@ -1,5 +1,7 @@
 // What listens inside a sandbox.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import http2 from 'node:http2'
 import { WebSocket } from 'undici'
 import { api, ask, call, key, make, said, shared } from './help.mjs'
 
@@ -34,6 +36,18 @@ class H(BaseHTTPRequestHandler):
 s = ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), H)
 print('ready', flush=True)
 s.serve_forever()
+`
+
+// A service of gRPC that sends back what it is sent and ends with a status of its own.
+const grpc = `
+import http2 from 'node:http2'
+const server = http2.createServer()
+server.on('stream', (stream, headers) => {
+  stream.respond({ ':status': 200, 'content-type': headers['content-type'] }, { waitForTrailers: true })
+  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': headers[':path'] === '/echo.Echo/Both' && headers.te === 'trailers' ? '7' : '12' }))
+  stream.on('data', (piece) => stream.write(piece)).on('end', () => stream.end())
+})
+server.listen(8002, '127.0.0.1', () => console.log('ready'))
 `
 
 async function serving(box) {
@@ -87,6 +101,33 @@ export default {
     })
     socket.close()
     assert.deepEqual(answers, ['first', 'again 1', 'again 2'])
+  },
+  'port: gRPC, both ways at once, with its trailers': async () => {
+    const box = await open()
+    await box.files.write('/tmp/grpc.mjs', grpc)
+    const handle = await said(box, 'node /tmp/grpc.mjs', 'ready')
+    handle.wait().catch(() => {})
+    const session = http2.connect(api)
+    try {
+      const stream = session.request({ ':method': 'POST', ':path': '/echo.Echo/Both', 'content-type': 'application/grpc', te: 'trailers', 'e2b-sandbox-id': box.sandboxId, 'e2b-sandbox-port': '8002' })
+      const answer = once(stream, 'response')
+      const trailers = once(stream, 'trailers')
+      const pieces = stream[Symbol.asyncIterator]()
+      // A message of gRPC is a byte, its length and the message.
+      for (const text of ['first', 'second']) {
+        stream.write(Buffer.concat([Buffer.from([0, 0, 0, 0, text.length]), Buffer.from(text)]))
+        let heard = Buffer.alloc(0)
+        while (heard.length < 5 + text.length) heard = Buffer.concat([heard, (await pieces.next()).value])
+        assert.equal(heard.subarray(5).toString(), text)
+      }
+      assert.equal((await answer)[0]['content-type'], 'application/grpc')
+      stream.end()
+      assert.equal((await pieces.next()).done, true)
+      assert.equal((await trailers)[0]['grpc-status'], '7')
+    } finally {
+      session.destroy()
+      await handle.kill()
+    }
   },
   'port: what proves who calls stays outside': async () => {
     const box = await open()
