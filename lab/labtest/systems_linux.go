@@ -18,15 +18,10 @@ import (
 	"aether/sandbox"
 )
 
-// Systems are cells and, where it runs, bubblewrap. They end with the test.
-func Systems(t *testing.T) []lab.System {
+// Cells is the system that runs wherever the tests do. It ends with the test.
+func Cells(t *testing.T) lab.System {
 	t.Helper()
-	dir := t.TempDir()
-	// Ids of sandboxes have to reach the files below.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	images := func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
+	dir, images := place(t)
 	newCells := func() sandbox.Driver {
 		return cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "cell"), SnapshotDir: filepath.Join(dir, "snapshots")})
 	}
@@ -36,7 +31,24 @@ func Systems(t *testing.T) []lab.System {
 			t.Error(err)
 		}
 	})
-	list := []lab.System{{Name: cell.Name, Driver: cells, New: newCells}}
+	return lab.System{Name: cell.Name, Driver: cells, New: newCells}
+}
+
+// place is a directory that ids of sandboxes can reach, and images in it.
+func place(t *testing.T) (dir string, images func() (*image.Store, error)) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func() (*image.Store, error) { return image.Open(filepath.Join(dir, "images")) }
+}
+
+// Systems are cells and, where it runs, bubblewrap. They end with the test.
+func Systems(t *testing.T) []lab.System {
+	t.Helper()
+	list := []lab.System{Cells(t)}
+	dir, images := place(t)
 	// What is built ends with the test, and so does the variable that names it.
 	t.Setenv(guestagent.PathVariable, os.Getenv(guestagent.PathVariable))
 	if err := guestagenttest.Build(dir); err != nil {

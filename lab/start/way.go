@@ -171,7 +171,7 @@ func (f *field) claims(ctx context.Context, d sandbox.Driver) (w way, err error)
 	// Why a pool is not filled is asked for, and need not be logged.
 	e := engine.New(engine.Options{Logger: slog.New(slog.DiscardHandler)})
 	f.later(func() error { return e.Close(context.Background()) })
-	if _, err := e.Prepare(ctx, d, engine.Recipe{Name: template, Command: []string{"sleep", "infinity"}}, nil); err != nil {
+	if _, err := e.Prepare(ctx, d, engine.Recipe{Name: template, Idle: true}, nil); err != nil {
 		return w, err
 	}
 	pool, err := e.Pool(tenant, template, engine.PoolOptions{Size: f.opts.Crowd})

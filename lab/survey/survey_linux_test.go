@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func little(t *testing.T) {
 	quick = amount{
 		start:    start.Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: 10 * time.Second, Prepare: 20 * time.Second, Patience: 20 * time.Second},
 		density:  density.Options{Levels: []int{3}, Rounds: 1, Grow: 10 * time.Second, Settle: 50 * time.Millisecond, Idle: 50 * time.Millisecond},
-		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Copies: []int{1}, Rounds: 1, Budget: 30 * time.Second},
+		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Rounds: 1, Budget: 30 * time.Second},
 		control:  control.Options{Budget: 30 * time.Second},
 		trial:    20 * time.Second, look: 20 * time.Millisecond,
 	}
@@ -46,9 +47,12 @@ func newRun(t *testing.T, systems ...string) *run.Store {
 
 // TestMeasure measures cells on every axis, stops in the middle and goes on.
 func TestMeasure(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("the program that is copied needs python3: ", err)
+	}
 	little(t)
 	store := newRun(t, "cell", "unheard-of")
-	systems := labtest.Systems(t)[:1]
+	systems := []lab.System{labtest.Cells(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	labtest.Probe(t)
@@ -113,7 +117,7 @@ func TestLimit(t *testing.T) {
 		quick.until[a] = 0
 	}
 	store := newRun(t, "cell")
-	r, err := Measure(t.Context(), labtest.Systems(t)[:1], store, Options{})
+	r, err := Measure(t.Context(), []lab.System{labtest.Cells(t)}, store, Options{})
 	if err != nil || !r.Complete {
 		t.Fatal(err)
 	}
