@@ -32,7 +32,7 @@ type Rounds struct {
 	// Patience bounds a turn, if it is not zero.
 	Patience time.Duration
 	// Budget is how long a contender may take in all before it takes no more turns, if it
-	// is not zero. It always takes a few.
+	// is not zero. It takes a few whatever it says, or one if they take thrice as long.
 	Budget time.Duration
 	// Seen, if it is not nil, is told of every sample that counts when it is taken.
 	Seen func(contender, round int, s Sample) error
@@ -83,7 +83,8 @@ func (r Rounds) Measure(ctx context.Context, contenders []Contender) ([][]Sample
 
 // finished says whether a contender takes no more turns.
 func (r Rounds) finished(c Contender, taken int, spent time.Duration) bool {
-	return c.Skipped != "" || c.Turns > 0 && taken >= c.Turns || r.Budget > 0 && taken >= fewTurns && spent > r.Budget
+	late := r.Budget > 0 && (taken >= fewTurns && spent > r.Budget || taken >= 1 && spent > 3*r.Budget)
+	return c.Skipped != "" || c.Turns > 0 && taken >= c.Turns || late
 }
 
 // Rows measures contenders and makes a row of each.

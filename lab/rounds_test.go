@@ -42,13 +42,14 @@ func TestRoundsGoOnWithoutTheOneThatFails(t *testing.T) {
 	take := func(took time.Duration) func(context.Context) (Sample, error) {
 		return func(context.Context) (Sample, error) { time.Sleep(took); return Sample{First: took}, nil }
 	}
-	r := Rounds{Count: 6, Warmup: 1, Budget: 5 * time.Millisecond,
+	r := Rounds{Count: 6, Warmup: 1, Budget: 100 * time.Millisecond,
 		Seen:   func(i, _ int, _ Sample) error { seen[i]++; return nil },
 		Failed: func(i int, _ error) error { failed = append(failed, i); return nil }}
 	_, err := r.Measure(t.Context(), []Contender{
-		{Name: "fast", Take: take(0)}, {Name: "slow", Take: take(3 * time.Millisecond)}, {Name: "asked for two", Take: take(0), Turns: 2},
+		{Name: "fast", Take: take(0)}, {Name: "slow", Take: take(35 * time.Millisecond)}, {Name: "asked for two", Take: take(0), Turns: 2},
+		{Name: "very slow", Take: take(160 * time.Millisecond)},
 		{Name: "bad", Take: func(context.Context) (Sample, error) { return Sample{}, errors.New("broken") }}})
-	if err != nil || seen[0] != 6 || seen[1] != fewTurns || seen[2] != 2 || seen[3] != 0 || len(failed) != 1 || failed[0] != 3 {
+	if err != nil || seen[0] != 6 || seen[1] != fewTurns || seen[2] != 2 || seen[3] != 1 || seen[4] != 0 || len(failed) != 1 || failed[0] != 4 {
 		t.Errorf("%v, %v, %v", seen, failed, err)
 	}
 }

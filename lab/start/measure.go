@@ -127,6 +127,11 @@ func (f *field) crowds(ctx context.Context, ways []way, to *run.Store) error {
 		contenders[i] = lab.Contender{Name: fmt.Sprintf("%d of %s by %s", f.opts.Crowd, w.system, w.name), Turns: f.opts.Crowds}
 		if left(to, w, at, f.opts.Crowds*f.opts.Crowd) < f.opts.Crowds*f.opts.Crowd {
 			contenders[i].Skipped = "measured before"
+		} else if alone := longest(to, w); alone > f.opts.Budget {
+			contenders[i].Skipped = "too slow"
+			if err := w.missMany(to, f.opts.Crowd, fmt.Sprintf("one alone takes %v, which is the share of all", alone.Round(time.Millisecond))); err != nil {
+				return err
+			}
 		}
 		contenders[i].Take = func(ctx context.Context) (_ lab.Sample, err error) {
 			last[i], err = w.many(ctx, f.opts.Crowd)
@@ -146,6 +151,20 @@ func (f *field) crowds(ctx context.Context, ways []way, to *run.Store) error {
 	}
 	_, err := r.Measure(ctx, contenders)
 	return err
+}
+
+// longest is how long a way took that was taken alone.
+func longest(to *run.Store, w way) (most time.Duration) {
+	for _, r := range to.Records() {
+		if r.Kind == run.Sampled && r.Axis == axis && r.System == w.system && r.Figure == w.name && r.At == 1 {
+			most = max(most, time.Duration(r.Value*float64(time.Microsecond)))
+		}
+	}
+	return most
+}
+
+func (w way) missMany(to *run.Store, n int, reason string) error {
+	return to.Miss(w.system, axis, fmt.Sprintf("%d at once by %s", n, w.name), reason)
 }
 
 // many takes a way n times at once.
