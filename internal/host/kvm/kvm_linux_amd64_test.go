@@ -46,6 +46,16 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Guests cannot make machines of their own: nothing of those would be saved.
+func TestHide(t *testing.T) {
+	list := []cpuidEntry{{function: 1, ecx: ^uint32(0)}, {function: 0xa, eax: 0x07300402}, {function: 0x80000001, ecx: ^uint32(0), edx: 1}, {function: 0x8000000a, eax: 1, edx: 9}}
+	hide(list)
+	want := []cpuidEntry{{function: 1, ecx: ^uint32(1<<5 | 1<<15)}, {function: 0xa}, {function: 0x80000001, ecx: ^uint32(1 << 2), edx: 1}, {function: 0x8000000a}}
+	if !slices.Equal(list, want) {
+		t.Errorf("%+v", list)
+	}
+}
+
 const entry = 0x1000
 
 // newGuest is a machine that runs a few instructions.

@@ -55,10 +55,34 @@ func Open(file *os.File) (*System, error) {
 		return nil, fmt.Errorf("kvm: it lists %d registers and %d features", list.count, s.cpuid.count)
 	}
 	s.msrs = order(list.indices[:list.count])
+	hide(s.cpuid.entries[:s.cpuid.count])
 	return s, nil
 }
 
 func (s *System) fd() int { return int(s.file.Fd()) }
+
+// hide takes away what no guest is told of: virtualization, whose state is in no CPUState
+// and whose emulation is the larger part of what a guest could attack, and counters of
+// events, by which guests learn of each other.
+func hide(entries []cpuidEntry) {
+	const (
+		intelVirtualization, counterCapabilities = 1 << 5, 1 << 15 // of ECX
+		amdVirtualization                        = 1 << 2
+	)
+	for i := range entries {
+		e := &entries[i]
+		switch e.function {
+		case 1:
+			e.ecx &^= intelVirtualization | counterCapabilities
+		case 0xa: // counters
+			e.eax, e.ebx, e.ecx, e.edx = 0, 0, 0, 0
+		case 0x80000001:
+			e.ecx &^= amdVirtualization
+		case 0x8000000a: // virtualization of AMD
+			e.eax, e.ebx, e.ecx, e.edx = 0, 0, 0, 0
+		}
+	}
+}
 
 // cpuidOf is what one processor of several is told. Each is a package of its own, as
 // simple as processors come.

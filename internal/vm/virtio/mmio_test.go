@@ -138,6 +138,30 @@ func TestUselessRequests(t *testing.T) {
 	}
 }
 
+// endless is a disk of any size, of which nothing is there.
+type endless struct{ read int }
+
+func (e *endless) Size() int64 { return 1 << 40 }
+func (e *endless) ReadAt(to []byte, _ int64) (int, error) {
+	e.read += len(to)
+	return len(to), nil
+}
+
+// One request is bounded, however often the guest has named the same memory in it.
+func TestLongRead(t *testing.T) {
+	part := make([]byte, 1<<20)
+	for parts, want := range map[int]byte{maxRead / len(part): answerOK, maxRead/len(part) + 1: answerFailed} {
+		disk, c := &endless{}, &chain{}
+		for range parts {
+			c.write = append(c.write, part)
+		}
+		length := uint64(parts * len(part))
+		if _, answer := (&block{content: disk}).read(c, 0, length); answer != want || (want == answerOK) != (disk.read == int(length)) {
+			t.Errorf("%d MiB: answer %d, of which %d bytes were read", parts, answer, disk.read)
+		}
+	}
+}
+
 // TestHostileRegisters: registers are believed in their turn only, and queues only where
 // memory is.
 func TestHostileRegisters(t *testing.T) {

@@ -56,6 +56,10 @@ type block struct {
 	about   [24]byte
 }
 
+// maxRead is the most of one request, four times what a kernel asks for: a guest that is to
+// be paused is waited for until what it has asked for is done.
+const maxRead = 16 << 20
+
 // Features of a disk.
 const (
 	featureSegments  = 1 << 2
@@ -134,7 +138,7 @@ func (b *block) do(c *chain, head [requestHead]byte, room uint64) (uint64, byte)
 // read reads whole sectors that are on the disk, straight into the guest's memory.
 func (b *block) read(c *chain, at, length uint64) (uint64, byte) {
 	sectors := uint64(b.sectors())
-	if length%sector != 0 || at > sectors || length/sector > sectors-at {
+	if length > maxRead || length%sector != 0 || at > sectors || length/sector > sectors-at {
 		return 0, answerFailed
 	}
 	offset, failed := int64(at*sector), false
