@@ -190,6 +190,9 @@ func (f *fleet) newRecord(id, tenant string, t terms) record {
 func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []record, instances []sandbox.Instance, grants []*access.Grant) ([]*box, error) {
 	boxes := make([]*box, len(records))
 	for i, r := range records {
+		if reporter, ok := instances[i].(sandbox.RenewalReporter); ok {
+			r.Renewed = reporter.Renewed()
+		}
 		boxes[i] = f.newBox(r)
 		boxes[i].grant = grants[i]
 		boxes[i].turn <- struct{}{} // until it is served

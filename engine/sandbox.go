@@ -94,7 +94,10 @@ type Sandbox struct {
 	// it.
 	Resident *Resident     `json:"resident,omitempty"`
 	Took     time.Duration `json:"fork_ns,omitempty"`
-	Created  time.Time     `json:"created"`
+	// Renewed is what it was given of its own, as a copy of another, before anything in it
+	// could run: entropy, clock, hostname, machine_id, connections.
+	Renewed []string  `json:"renewed,omitempty"`
+	Created time.Time `json:"created"`
 	// Expires is when its time is over, and Then what happens then.
 	Expires    time.Time `json:"expires,omitzero"`
 	Then       Then      `json:"then,omitempty"`

@@ -104,6 +104,14 @@ type ForkReporter interface {
 	LastForkPause() time.Duration
 }
 
+// RenewalReporter is an Instance that knows what it was given of its own, as a copy of
+// another, before anything in it could run.
+type RenewalReporter interface {
+	// Renewed names it: entropy, clock, hostname, machine_id, connections. It is nil for an
+	// Instance that is no copy.
+	Renewed() []string
+}
+
 // ConnectionReporter is an Instance whose connections to elsewhere are nobody's but its
 // own: whoever goes on from a checkpoint of it finds them closed.
 type ConnectionReporter interface {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"aether/driver/vmm"
@@ -20,7 +22,10 @@ type monitor struct {
 	conn *net.UnixConn
 }
 
-var _ vmm.Monitor = (*monitor)(nil)
+var (
+	_ vmm.Monitor = (*monitor)(nil)
+	_ vmm.Forker  = (*monitor)(nil)
+)
 
 func newMonitor(dial vmm.Dial) vmm.Monitor { return &monitor{dial: dial} }
 
@@ -34,24 +39,45 @@ func (m *monitor) Hello(ctx context.Context) error {
 	if m.conn, ok = conn.(*net.UnixConn); !ok {
 		return errors.New("it is no socket of ours")
 	}
-	return m.tell(ctx, "hello", nil)
+	return m.tell(ctx, "hello")
 }
 
 // Boot implements vmm.Monitor. It has done so already.
 func (m *monitor) Boot(context.Context, vmm.Hardware, string) error { return nil }
 
 // Pause implements vmm.Monitor.
-func (m *monitor) Pause(ctx context.Context) error { return m.tell(ctx, "pause", nil) }
+func (m *monitor) Pause(ctx context.Context) error { return m.tell(ctx, "pause") }
 
 // Resume implements vmm.Monitor.
-func (m *monitor) Resume(ctx context.Context) error { return m.tell(ctx, "resume", nil) }
+func (m *monitor) Resume(ctx context.Context) error { return m.tell(ctx, "resume") }
 
 // Save implements vmm.Monitor.
 func (m *monitor) Save(ctx context.Context, to vmm.State) error { return m.tell(ctx, "save", to.File) }
 
 // Load implements vmm.Monitor.
 func (m *monitor) Load(ctx context.Context, from vmm.State) error {
-	return m.tell(ctx, "load", from.File)
+	return m.tell(ctx, "load", append([]*os.File{from.File}, from.Memory...)...)
+}
+
+// Fork implements vmm.Forker.
+func (m *monitor) Fork(ctx context.Context, c vmm.Copying) (vmm.Copied, error) {
+	words, err := m.ask(ctx, "fork", c.State, c.Pages, c.Layer)
+	if err != nil {
+		return vmm.Copied{}, err
+	}
+	var said vmm.Copied
+	for n, word := range words {
+		number, err := strconv.ParseInt(word, 10, 64)
+		switch {
+		case err != nil || number < 0:
+			return vmm.Copied{}, &sandbox.Error{Class: sandbox.Internal, Reason: fmt.Sprintf("fork: aether-vmm says %q", words)}
+		case n == 0:
+			said.Pause = time.Duration(number)
+		default:
+			said.Kept = append(said.Kept, int(number))
+		}
+	}
+	return said, nil
 }
 
 // Close implements vmm.Monitor.
@@ -65,29 +91,39 @@ func (m *monitor) Close() {
 const maxAnswer = 512
 
 // tell has it do something, and waits until it has.
-func (m *monitor) tell(ctx context.Context, what string, file *os.File) error {
-	if m.conn == nil {
-		return errors.New("it was not met")
+func (m *monitor) tell(ctx context.Context, what string, files ...*os.File) error {
+	words, err := m.ask(ctx, what, files...)
+	if err == nil && len(words) > 0 {
+		err = &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, words)}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
-	answer, err := m.exchange(what, file)
-	if !stop() {
-		// What it answers later is of no use to anybody.
-		return errors.Join(ctx.Err(), m.conn.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	if answer != "ok" {
-		return &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, answer)}
-	}
-	return nil
+	return err
 }
 
-func (m *monitor) exchange(what string, file *os.File) (string, error) {
+// ask is tell, and gives what was answered beside the success.
+func (m *monitor) ask(ctx context.Context, what string, files ...*os.File) ([]string, error) {
+	if m.conn == nil {
+		return nil, errors.New("it was not met")
+	}
+	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
+	answer, err := m.exchange(what, files)
+	if !stop() {
+		// What it answers later is of no use to anybody.
+		return nil, errors.Join(ctx.Err(), m.conn.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	words := strings.Fields(answer)
+	if len(words) == 0 || words[0] != "ok" {
+		return nil, &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, answer)}
+	}
+	return words[1:], nil
+}
+
+func (m *monitor) exchange(what string, files []*os.File) (string, error) {
 	var rights []byte
-	if file != nil {
-		rights = launch.Rights(file)
+	if len(files) > 0 {
+		rights = launch.Rights(files...)
 	}
 	if _, _, err := m.conn.WriteMsgUnix([]byte(what+"\n"), rights, nil); err != nil {
 		return "", err

@@ -65,6 +65,32 @@ func TestTold(t *testing.T) {
 	}
 }
 
+// TestFork: what it says of its files is read as numbers, and nothing else is.
+func TestFork(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for answer, want := range map[string]*vmm.Copied{
+		"ok 1500 0 2":             {Kept: []int{0, 2}, Pause: 1500},
+		"ok 7":                    {Pause: 7},
+		"ok -1 0":                 nil,
+		"ok 1 x":                  nil,
+		"ok 99999999999999999999": nil,
+		"no":                      nil,
+	} {
+		m := answering(t, func(c net.Conn, _ string) { c.Write([]byte(answer + "\n")) })
+		if err := m.Hello(t.Context()); err == nil {
+			t.Errorf("%q greets", answer)
+		}
+		got, err := m.(vmm.Forker).Fork(t.Context(), vmm.Copying{State: null, Layer: null, Pages: null})
+		if (err == nil) != (want != nil) || want != nil && (got.Pause != want.Pause || !slices.Equal(got.Kept, want.Kept)) {
+			t.Errorf("%q: %+v, %v", answer, got, err)
+		}
+	}
+}
+
 // A process that a guest has taken over may say anything. Each call fails, with something
 // that can be printed.
 func TestHostileAnswers(t *testing.T) {
@@ -95,8 +121,8 @@ func TestArguments(t *testing.T) {
 	if want := "-memory 256 -cpus 2 -control 3 -guest 4 -kvm 5 -disk 6"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	has[vmm.Kernel], has[vmm.Initramfs] = 7, 8
-	if got := arguments(vmm.Hardware{}, has); !slices.Contains(got, words) {
+	has[vmm.Kernel], has[vmm.Initramfs], has[vmm.Memory] = 7, 8, 9
+	if got := arguments(vmm.Hardware{}, has); !slices.Contains(got, words) || !slices.Contains(got, "-memory-file") {
 		t.Errorf("%q", got)
 	}
 }

@@ -154,7 +154,7 @@ func (m *machine) boot(ctx context.Context, files *os.File) (*instance, error) {
 		return nil, errors.Join(err, m.disk.Close())
 	}
 	defer from.kernel.Close()
-	return m.start(ctx, beginning{fill: from.give, begin: func(ctx context.Context) error {
+	return m.start(ctx, beginning{fill: func(place workplace) error { return errors.Join(from.give(place), m.giveMemory(place)) }, begin: func(ctx context.Context) error {
 		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package vmm
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"aether/driver/guestagent"
 	"aether/internal/host/storedir"
@@ -10,9 +11,13 @@ import (
 )
 
 // ForkFidelity implements sandbox.Forker.
-func (i *instance) ForkFidelity() sandbox.Fidelity { return sandbox.Checkpoint }
+func (i *instance) ForkFidelity() sandbox.Fidelity { return i.engine.system.forkFidelity() }
 
-// Fork implements sandbox.Forker, through a snapshot of which no name is left.
+// LastForkPause implements sandbox.ForkReporter.
+func (i *instance) LastForkPause() time.Duration { return time.Duration(i.forkPause.Load()) }
+
+// Fork implements sandbox.Forker: from memory that source and children share, or through a
+// snapshot of which no name is left.
 func (i *instance) Fork(ctx context.Context, children []sandbox.Spec) ([]sandbox.Instance, error) {
 	list, err := i.fork(ctx, children)
 	if err != nil {
@@ -40,14 +45,23 @@ func (i *instance) fork(ctx context.Context, children []sandbox.Spec) (_ []sandb
 		}
 		specs[n] = spec
 	}
+	if forker, ok := i.monitor.(Forker); ok {
+		return i.forkLive(ctx, forker, specs, m)
+	}
+	return i.forkSaved(ctx, specs, m)
+}
+
+func (i *instance) forkSaved(ctx context.Context, specs []sandbox.Spec, m manifest) ([]sandbox.Instance, error) {
 	dir, remove, err := storedir.Scratch(ctx, forksDir(i.engine.opts))
 	if err != nil {
 		return nil, err
 	}
 	defer guestagent.Discard(i.engine.opts.Logger, i.engine.system.Name+": what a fork was made from could not be removed", remove)
+	began := time.Now()
 	if err := i.saveTo(ctx, dir, sandbox.Checkpoint); err != nil {
 		return nil, err
 	}
+	i.forkPause.Store(int64(time.Since(began)))
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
 		return i.engine.restore(ctx, dir, spec, m)
 	})

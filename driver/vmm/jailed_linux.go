@@ -41,6 +41,7 @@ func (l invocation) startJailed(on *spawn.Thread, p *process) error {
 	if err := on.Do(func() (err error) { child, err = jail.Start(program); return err }); err != nil {
 		return err
 	}
+	p.pid = child.Pid()
 	p.end = func() error {
 		err := child.Signal(syscall.SIGKILL)
 		if errors.Is(err, syscall.ESRCH) {

@@ -77,8 +77,9 @@ func (m *machine) limit() error {
 	var limits cgroup.Limits
 	held := m.engine.hierarchy.Holds()
 	if held&cgroup.Memory != 0 {
-		// Twice: the state that it saves may be written to a file system in memory.
-		limits.Memory = 2*m.hardware.MemoryMiB*mebibyte + overhead
+		// Twice: the state that it saves may be written to a file system in memory. And once
+		// more for each fork: what children share was written by this monitor.
+		limits.Memory = (2+m.forks)*m.hardware.MemoryMiB*mebibyte + overhead
 	}
 	if held&cgroup.CPU != 0 {
 		limits.CPUs = m.spec.Limits.CPUs

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"aether/driver/guestagent"
@@ -22,19 +23,29 @@ type machine struct {
 	hardware Hardware
 	origin   origin
 	disk     *os.File // nil for a template
-	place    workplace
-	group    *cgroup.Group // nil where there are no cgroups
-	process  *process
-	monitor  Monitor
-	line     line
-	stage    stage
-	network  *network.Attached // nil for one without
+	// memory are the files that the memory of a machine that can be forked is in; none of
+	// one that was restored, before its first fork.
+	memory  []*os.File
+	place   workplace
+	group   *cgroup.Group // nil where there are no cgroups
+	process *process
+	monitor Monitor
+	line    line
+	stage   stage
+	network *network.Attached // nil for one without
 
 	// verbs are pause, resume and snapshot, one at a time.
 	verbs  sync.Mutex
 	paused bool
 	// cut says that the way to its network was lost while it was paused.
 	cut bool
+	// held says that its commands stand still inside.
+	held bool
+	// forks is how often it was forked, and forkPause how long it stood still at the last.
+	forks     int64
+	forkPause atomic.Int64
+	// renewed is what it has of its own, as a copy of another.
+	renewed []string
 }
 
 // origin is what a machine was made of, as far as its disk does not tell.
@@ -52,11 +63,13 @@ type instance struct {
 }
 
 var (
-	_ sandbox.Instance    = (*instance)(nil)
-	_ sandbox.Pauser      = (*instance)(nil)
-	_ sandbox.Snapshotter = (*instance)(nil)
-	_ sandbox.Forker      = (*instance)(nil)
-	_ sandbox.Console     = (*instance)(nil)
+	_ sandbox.Instance        = (*instance)(nil)
+	_ sandbox.Pauser          = (*instance)(nil)
+	_ sandbox.Snapshotter     = (*instance)(nil)
+	_ sandbox.Forker          = (*instance)(nil)
+	_ sandbox.ForkReporter    = (*instance)(nil)
+	_ sandbox.RenewalReporter = (*instance)(nil)
+	_ sandbox.Console         = (*instance)(nil)
 )
 
 // stage is how far a machine has come.
@@ -193,6 +206,7 @@ func (m *machine) release(ctx context.Context) error {
 	if m.place != nil {
 		err = errors.Join(err, m.place.close())
 	}
+	closeAll(m.memory)
 	if m.disk != nil {
 		err = errors.Join(err, m.disk.Close())
 	}

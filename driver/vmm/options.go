@@ -74,6 +74,14 @@ func (d *Driver) InstallKernel(ctx context.Context) (kernel.Kernel, error) {
 // whose KVM hangs.
 func (d *Driver) Info() sandbox.Info {
 	return sandbox.Info{Name: d.system.Name, Boundary: boundary(d.system.emulated()),
-		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: sandbox.Checkpoint},
+		Verbs:    sandbox.Verbs{Pause: true, Snapshot: sandbox.Checkpoint, Restore: sandbox.Checkpoint, Fork: d.system.forkFidelity()},
 		Networks: sandbox.Networks{Egress: d.opts.Network != nil}}
+}
+
+// forkFidelity is what forks carry over: through a file, unless the monitor shares memory.
+func (s System) forkFidelity() sandbox.Fidelity {
+	if s.Handed {
+		return sandbox.Live
+	}
+	return sandbox.Checkpoint
 }

@@ -3,6 +3,7 @@ package vmm
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"aether/guest/pid1"
@@ -21,8 +22,11 @@ func (i *instance) Pause(ctx context.Context) error {
 			return err
 		}
 	}
+	// A machine whose commands cannot be stopped inside is paused all the same: then it
+	// cannot be copied.
+	_ = i.hold(ctx)
 	if err := i.ending(i.monitor.Pause(ctx)); err != nil {
-		return err
+		return errors.Join(err, i.letGo(ctx))
 	}
 	i.paused = true
 	return nil
@@ -43,7 +47,7 @@ func (i *instance) Resume(ctx context.Context) error {
 		return err
 	}
 	i.mendNetwork(ctx)
-	return nil
+	return i.letGo(ctx)
 }
 
 func (i *instance) expect(paused bool) error {

@@ -19,6 +19,7 @@ var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // process is a running monitor.
 type process struct {
+	pid int // of one that is jailed
 	// end kills it, and wait waits for its end.
 	end  func() error
 	wait func() error

@@ -114,12 +114,7 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 		begin: func(ctx context.Context) error {
 			return releases(from.Release, e.program.version, m.place.load(ctx, m))
 		},
-		greet: func(ctx context.Context) error {
-			if err := m.wake(ctx); err != nil {
-				return err
-			}
-			return m.rejoinNetwork(ctx, from)
-		},
+		greet: func(ctx context.Context) error { return m.becomeOther(ctx, from) },
 	})
 }
 

@@ -86,13 +86,17 @@ func (i *instance) saveTo(ctx context.Context, dir string, keep sandbox.Fidelity
 	return i.ending(i.snapshot(ctx, dir))
 }
 
-func (m *machine) snapshot(ctx context.Context, dir string) error {
+func (m *machine) snapshot(ctx context.Context, dir string) (err error) {
+	if err := m.standStill(ctx); err != nil {
+		return err
+	}
 	if !m.paused {
+		defer func() { err = errors.Join(err, m.letGo(ctx)) }()
 		if err := m.monitor.Pause(ctx); err != nil {
 			return err
 		}
 	}
-	err := m.save(ctx, dir)
+	err = m.save(ctx, dir)
 	if m.engine.system.CutsOff {
 		m.line.cut()
 		m.cut = true

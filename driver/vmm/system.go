@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"time"
 
 	"aether/sandbox"
 )
@@ -19,7 +20,7 @@ const (
 	Saved     = "saved"     // the directory of a machine's state, for Save and Load
 	Port      = "port"      // the other end of the guest's serial port PortName, inherited
 	KVM       = "kvm"       // the open device, inherited by a program that is handed all
-	Memory    = "memory"    // of a template and of what goes on from it, inherited
+	Memory    = "memory"    // of a template and of what goes on from it, or of a machine that can be forked, inherited
 )
 
 // GuestCID is the number of every machine on its own vsock.
@@ -56,7 +57,8 @@ type System struct {
 	Inherit func(Hardware, Descriptors) []string
 	// Handed says that the program, which has Inherit, needs nothing but descriptors:
 	// /dev/kvm and, over Vsock in the place of Port, the connections to its guest's vsock
-	// are handed to it too. It is started in a jail, where it finds nothing else.
+	// are handed to it too, and Memory if it boots. It is started in a jail, where it finds
+	// nothing else. Its Monitor is a Forker.
 	Handed bool
 	// Find, if set, finds the program where it is not in PATH.
 	Find func() (string, error)
@@ -120,6 +122,28 @@ type State struct {
 	File *os.File
 	// WithoutMemory leaves out what is in Memory.
 	WithoutMemory bool
+	// Memory are the files of the memory, if a Forker made the state.
+	Memory []*os.File
+}
+
+// Forker is a Monitor that can have the memory of its machine be in files that nobody needs
+// to change any more.
+type Forker interface {
+	// Fork writes the state of the machine without its memory, which is in the files of
+	// before and in the layer then. The machine goes on, unless it is paused.
+	Fork(context.Context, Copying) (Copied, error)
+}
+
+// Copying is what a Forker is given: an empty file for the state, one as long as the memory
+// for what has changed, and the pagemap of its process.
+type Copying struct{ State, Layer, Pages *os.File }
+
+// Copied is what a Forker says.
+type Copied struct {
+	// Kept are which of the memory's files, with the layer after them, it is in now.
+	Kept []int
+	// Pause is how long the machine stood still.
+	Pause time.Duration
 }
 
 // Monitor tells one process what to do. Only one call is made at a time.

@@ -149,13 +149,13 @@ func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemo
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.monitor.Save(ctx, State{file, withoutMemory}), file.Close())
+	return errors.Join(m.monitor.Save(ctx, State{File: file, WithoutMemory: withoutMemory}), file.Close())
 }
 
 // load implements workplace.
 func (w *wires) load(ctx context.Context, m *machine) error {
 	_, mapped := number(w.names, 0)[Memory]
-	return m.monitor.Load(ctx, State{w.state, mapped})
+	return m.monitor.Load(ctx, State{w.state, mapped, m.memory})
 }
 
 func (w *wires) close() error {

@@ -45,8 +45,11 @@
 // command runs, as an archive that POST /aether/files puts into another one of the same
 // disk or image, around what is mounted in a container. Only for machines, POST
 // /aether/clock sets the time (RFC 3339 in the body), POST /aether/entropy mixes up to 512
-// secret bytes into the kernel's random numbers, POST /aether/poweroff ends the machine, and
+// secret bytes into the kernel's random numbers, POST /aether/poweroff ends the machine,
+// POST /aether/hold stops all commands before a machine is copied, POST /aether/renew gives
+// the copy random numbers, a time and names of its own, POST /aether/letgo lets the commands
+// go on in both, and
 // POST /aether/network gives it a network device whose packets the connection carries from
 // then on, until another does or POST /aether/network/leave takes the device away. SetClock,
-// AddEntropy, PowerOff, JoinNetwork, LeaveNetwork, Files, PutFiles and Configure call them.
+// AddEntropy, PowerOff, Hold, Renew, LetGo, JoinNetwork, LeaveNetwork, Files, PutFiles and Configure call them.
 package pid1

@@ -24,6 +24,7 @@ type made struct {
 	// container: somebody else has made all of it.
 	container bool
 	network   network
+	holds     holds
 }
 
 // freeze has no command run.
@@ -36,14 +37,13 @@ func (m *made) freeze(ctx context.Context) (thaw func() error, err error) {
 
 // sendFiles sends all that was written, while no command runs.
 func (m *made) sendFiles(w http.ResponseWriter, r *http.Request) {
-	thaw, err := m.freeze(r.Context())
-	if err != nil {
+	if err := m.holds.take(r.Context(), m.freeze); err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
 	w.Header().Set("Trailer", guest.WholeTrailer)
-	err = m.pack(r.Context(), w)
-	if failed := thaw(); err == nil {
+	err := m.pack(r.Context(), w)
+	if failed := m.holds.release(); err == nil {
 		err = failed
 	}
 	said := guest.Whole

@@ -139,7 +139,7 @@ func TestSaveAndRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapped, err := saved.Map()
+	mapped, err := saved.Map(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestSaveAndRestore(t *testing.T) {
 // refuseDamaged wants no state to be taken of which a byte was changed, or some are missing.
 func refuseDamaged(t *testing.T, file *os.File) {
 	t.Helper()
-	for _, at := range []int64{0, 8, 12, 16, 70, 100, 5000} {
+	for _, at := range []int64{0, 8, 12, 16, 70, 100, 5000, memoryStart + kernelAt, memoryStart + 0x380000} {
 		var old [1]byte
 		if _, err := file.ReadAt(old[:], at); err != nil {
 			t.Fatal(err)
@@ -173,12 +173,24 @@ func refuseDamaged(t *testing.T, file *os.File) {
 			t.Fatal(err)
 		}
 		saved, err := Open(file)
-		if err == nil && at != 70 { // among the features, which are compared later
-			t.Errorf("byte %d: it is taken: %+v", at, saved.head)
+		if err == nil {
+			_, err = saved.Map(nil)
+		}
+		if want := ErrState; at >= memoryStart && !errors.Is(err, errMemory) || at < memoryStart && at != 8 && !errors.Is(err, want) || err == nil {
+			t.Errorf("byte %d: %v", at, err)
 		}
 		if _, err := file.WriteAt(old[:], at); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// Memory that has gone to zero, as on a disk that has lost it.
+	if err := errors.Join(file.Truncate(memoryStart+kernelAt), file.Truncate(memoryStart+4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if saved, err := Open(file); err != nil {
+		t.Error(err)
+	} else if _, err := saved.Map(nil); !errors.Is(err, errMemory) {
+		t.Errorf("lost memory: %v", err)
 	}
 	if err := file.Truncate(memoryStart); err != nil {
 		t.Fatal(err)

@@ -3,13 +3,19 @@ package vm
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"aether/internal/host/jail"
 	"aether/internal/host/launch"
@@ -23,6 +29,7 @@ type vmmProcess struct {
 	control *net.UnixConn
 	answers *bufio.Reader
 	said    *os.File
+	memory  *os.File // of one that boots
 }
 
 func buildVMM(t *testing.T) *os.File {
@@ -40,6 +47,9 @@ func buildVMM(t *testing.T) *os.File {
 	t.Cleanup(func() { exe.Close() })
 	return exe
 }
+
+// testMemory is what the machines have.
+const testMemory = 4 << 20
 
 func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 	t.Helper()
@@ -70,6 +80,10 @@ func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 		t.Fatal(err)
 	}
 	defer null.Close()
+	if p.memory, err = launch.MemoryFile("memory", testMemory); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.memory.Close() })
 	args := []string{"aether-vmm", "-control", "3", "-guest", "4", "-kvm", "5", "-disk", "6", "-memory", "4", "-cpus", "1"}
 	files := []*os.File{null, console, os.Stderr, controlEnd, guestEnd, device, null}
 	if kernel != nil {
@@ -78,8 +92,8 @@ func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		args = append(args, "-kernel", strconv.Itoa(len(files)), "-initramfs", "6")
-		files = append(files, file)
+		args = append(args, "-kernel", strconv.Itoa(len(files)), "-memory-file", strconv.Itoa(len(files)+1), "-initramfs", "6")
+		files = append(files, file, p.memory)
 	}
 	p.control, p.answers, p.said = control, bufio.NewReader(control), said
 	if p.child, err = jail.Start(jail.Program{Exe: exe, Args: args, Files: files, ID: 64322, Alone: true}); err != nil {
@@ -91,17 +105,21 @@ func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 // tell wants what the process is told to be answered so.
 func (p *vmmProcess) tell(word string, file *os.File, want string) {
 	p.t.Helper()
-	p.send(word, file)
+	var files []*os.File
+	if file != nil {
+		files = []*os.File{file}
+	}
+	p.send(word, files...)
 	if got, err := p.answers.ReadString('\n'); err != nil || got != want+"\n" {
 		p.t.Fatalf("%s: %q, %v", word, got, err)
 	}
 }
 
-func (p *vmmProcess) send(word string, file *os.File) {
+func (p *vmmProcess) send(word string, files ...*os.File) {
 	p.t.Helper()
 	var rights []byte
-	if file != nil {
-		rights = launch.Rights(file)
+	if len(files) > 0 {
+		rights = launch.Rights(files...)
 	}
 	if _, _, err := p.control.WriteMsgUnix([]byte(word+"\n"), rights, nil); err != nil {
 		p.t.Fatalf("%s: %v", word, err)
@@ -140,16 +158,20 @@ func TestProcess(t *testing.T) {
 	source.tell("load", state, "there is a machine already")
 	source.tell("pause", nil, "ok")
 	source.tell("pause", nil, "the machine is paused")
+	mark := func(v byte) { // by which a machine knows itself
+		if _, err := source.memory.WriteAt([]byte{v}, 0x300010); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(1)
 	source.tell("save", state, "ok")
+	mark(0)
 	source.tell("resume", nil, "ok")
 	source.tell("nonsense", nil, "the machine is not paused")
 
 	child := startVMM(t, exe, nil)
 	child.tell("pause", nil, "there is no machine yet")
 	child.tell("load", nil, ErrState.Error())
-	if _, err := state.WriteAt([]byte{1}, memoryStart+0x300010); err != nil { // by which it knows itself
-		t.Fatal(err)
-	}
 	child.send("load", state) // it may end before it answers
 	child.ended("on\n")
 
@@ -159,6 +181,118 @@ func TestProcess(t *testing.T) {
 	if off := startVMM(t, exe, mustRead(kernelOf(slicesOf(printed("one\n"), switchOff)))); off != nil {
 		off.ended("one\n")
 	}
+}
+
+// fork has the process fork its machine, and gives the state and which of its files and a
+// layer are left, sealed.
+func (p *vmmProcess) fork(files []*os.File) (state *os.File, left []*os.File) {
+	p.t.Helper()
+	pages, err := os.Open("/proc/" + strconv.Itoa(p.child.Pid()) + "/pagemap")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer pages.Close()
+	state = memoryFile(p.t, 0)
+	all := append(slices.Clone(files), memoryFile(p.t, testMemory))
+	p.send("fork", state, pages, all[len(files)])
+	answer, err := p.answers.ReadString('\n')
+	words := strings.Fields(answer)
+	if err != nil || len(words) < 3 || words[0] != "ok" {
+		p.t.Fatalf("fork: %q, %v", answer, err)
+	}
+	for _, word := range words[2:] {
+		n, err := strconv.Atoi(word)
+		if err != nil || n >= len(all) {
+			p.t.Fatalf("of %d files are left %q", len(all), answer)
+		}
+		left = append(left, all[n])
+	}
+	if last := left[len(left)-1]; len(files) == 1 || last != files[len(files)-1] {
+		// Busy hosts have pages on their way for a while.
+		for attempt := 0; ; attempt++ {
+			err := launch.Seal(last)
+			if err == nil || errors.Is(err, syscall.EPERM) { // it is already
+				break
+			}
+			if attempt > 100 {
+				p.t.Fatal(err)
+			}
+		}
+	}
+	return state, left
+}
+
+func memoryFile(t *testing.T, size int64) *os.File {
+	t.Helper()
+	file, err := launch.MemoryFile("file", size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+// TestProcessForks: a machine that runs is forked again and again, and its child too. What
+// was handed on can be sealed, and who goes on from it goes on from there.
+func TestProcessForks(t *testing.T) {
+	exe := buildVMM(t)
+	// It counts at 0x300000, and ends by itself when it finds something at 0x300010.
+	code := slicesOf([]byte{0xff, 0x05, 0, 0, 0x30, 0, 0x80, 0x3d, 0x10, 0, 0x30, 0, 0, 0x74, 0xf1}, printed("on\n"), switchOff)
+	of := startVMM(t, exe, mustRead(kernelOf(code)))
+	files := []*os.File{of.memory}
+	var state *os.File
+	for generation := range 4 {
+		first := counted(t, files)
+		deadline := time.Now().Add(20 * time.Second)
+		for state, files = of.fork(files); counted(t, files) <= first; state, files = of.fork(files) {
+			if time.Now().After(deadline) {
+				t.Fatalf("generation %d does not count on from %d", generation, first)
+			}
+		}
+		child := startVMM(t, exe, nil)
+		child.send("load", append([]*os.File{state}, files...)...)
+		if answer, err := child.answers.ReadString('\n'); err != nil || answer != "ok\n" {
+			t.Fatalf("load: %q, %v", answer, err)
+		}
+		of.control.Close()
+		of.ended("")
+		of = child
+	}
+	// One whose memory is another on purpose: it finds what it waits for.
+	state, files = of.fork(files)
+	last := len(files) - 1
+	content := make([]byte, testMemory)
+	if _, err := files[last].ReadAt(content, 0); err != nil {
+		t.Fatal(err)
+	}
+	content[0x300010] = 1
+	changed := memoryFile(t, testMemory)
+	if _, err := changed.WriteAt(content, 0); err != nil {
+		t.Fatal(err)
+	}
+	child := startVMM(t, exe, nil)
+	child.tell("load", state, ErrState.Error())
+	child.control.Close()
+	child.ended("")
+	child = startVMM(t, exe, nil)
+	child.send("load", append(append([]*os.File{state}, files[:last]...), changed)...)
+	child.ended("on\n")
+	of.tell("fork", state, "it is told what it does not know")
+	of.control.Close()
+	of.ended("")
+}
+
+// counted is how far a machine had come: the newest file that has the page knows.
+func counted(t *testing.T, files []*os.File) (count uint32) {
+	t.Helper()
+	for _, file := range files {
+		var b [4]byte
+		if _, err := file.ReadAt(b[:], 0x300000); err != nil {
+			t.Fatal(err)
+		}
+		count = max(count, binary.LittleEndian.Uint32(b[:]))
+	}
+	return count
 }
 
 func mustRead(r *bytes.Reader) []byte {

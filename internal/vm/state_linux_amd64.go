@@ -14,14 +14,16 @@ import (
 	"aether/internal/vm/virtio"
 )
 
-// A state is a file: a head, what the processors and devices are, and from memoryStart on
-// the memory as it is, with holes where it is zero. So it is mapped, and read when the
-// guest looks at it.
+// A state is a file: a head, what the processors and devices are, and where the memory is:
+// in the same file from memoryStart on, as it is, with holes where it is zero; or in files
+// that are handed on beside it. So it is mapped, and read when the guest looks at it.
 
 const (
-	stateVersion = 1
+	stateVersion = 2
 	memoryStart  = 1 << 20
 	devices      = 3
+	// maxExtents bounds what is read of a state that anybody may have made.
+	maxExtents = 1 << 16
 )
 
 var stateMagic = [8]byte{'a', 'e', 't', 'h', 'e', 'r', 'v', 'm'}
@@ -33,8 +35,23 @@ type stateHead struct {
 	Memory        int64
 	// Features are those of the processor, as far as guests are told.
 	Features kvm.Features
-	Size     uint32
-	Sum      [sha256.Size]byte
+	// Size is of the processors and devices. Extents say where the memory is; none, that it
+	// is in this file, of which each of Sums is a checksum of a part.
+	Size, Extents, Sums uint32
+	// Sum is of all of this but itself, and of what follows before the memory.
+	Sum [sha256.Size]byte
+}
+
+// checksum is what Sum is to be.
+func (h stateHead) checksum(rest []byte) (sum [sha256.Size]byte, err error) {
+	h.Sum = [sha256.Size]byte{}
+	hash := sha256.New()
+	if err := binary.Write(hash, binary.LittleEndian, &h); err != nil {
+		return sum, err
+	}
+	hash.Write(rest)
+	hash.Sum(sum[:0])
+	return sum, nil
 }
 
 // sharedState is all but the processors.
@@ -44,10 +61,57 @@ type sharedState struct {
 	Devices [devices]virtio.State
 }
 
-// Save writes the state of a paused machine to a file.
+// Save writes the state of a paused machine to a file, with its memory.
 func (m *Machine) Save(to *os.File) error {
+	if err := to.Truncate(memoryStart + int64(len(m.memory.Bytes()))); err != nil {
+		return err
+	}
+	sums, err := writeMemory(to, m.memory.Bytes())
+	if err != nil {
+		return err
+	}
+	return m.saveAround(to, nil, sums)
+}
+
+// SaveBeside writes the state of a paused machine whose memory is in files that are
+// handed on.
+func (m *Machine) SaveBeside(to *os.File, extents []guestmem.Extent) error {
+	return m.saveAround(to, extents, nil)
+}
+
+// saveAround writes all but the memory.
+func (m *Machine) saveAround(to *os.File, extents []guestmem.Extent, sums []uint32) error {
+	head := stateHead{Magic: stateMagic, Version: stateVersion, CPUs: uint32(len(m.cpus)), Memory: int64(len(m.memory.Bytes())),
+		Features: m.system.Features(), Extents: uint32(len(extents)), Sums: uint32(len(sums))}
+	var rest bytes.Buffer
+	if err := m.saveHardware(&rest); err != nil {
+		return err
+	}
+	head.Size = uint32(rest.Len())
+	for _, more := range []any{extents, sums} {
+		if err := binary.Write(&rest, binary.LittleEndian, more); err != nil {
+			return err
+		}
+	}
+	var err error
+	if head.Sum, err = head.checksum(rest.Bytes()); err != nil {
+		return err
+	}
+	var all bytes.Buffer
+	if err := binary.Write(&all, binary.LittleEndian, &head); err != nil {
+		return err
+	}
+	all.Write(rest.Bytes())
+	if all.Len() > memoryStart {
+		return fmt.Errorf("vm: a state of %d bytes", all.Len())
+	}
+	_, err = to.WriteAt(all.Bytes(), 0)
+	return err
+}
+
+// saveHardware writes what processors and devices are.
+func (m *Machine) saveHardware(to io.Writer) error {
 	var shared sharedState
-	var body bytes.Buffer
 	if err := m.vm.Save(&shared.VM); err != nil {
 		return err
 	}
@@ -56,7 +120,7 @@ func (m *Machine) Save(to *os.File) error {
 		shared.Devices[n] = t.Save()
 	}
 	shared.Devices[vsockDevice] = m.vsock.Save()
-	if err := binary.Write(&body, binary.LittleEndian, &shared); err != nil {
+	if err := binary.Write(to, binary.LittleEndian, &shared); err != nil {
 		return err
 	}
 	for _, c := range m.cpus {
@@ -64,39 +128,7 @@ func (m *Machine) Save(to *os.File) error {
 		if err := c.Save(&s); err != nil {
 			return err
 		}
-		if err := binary.Write(&body, binary.LittleEndian, &s); err != nil {
-			return err
-		}
-	}
-	head := stateHead{Magic: stateMagic, Version: stateVersion, CPUs: uint32(len(m.cpus)), Memory: int64(len(m.memory.Bytes())),
-		Features: m.system.Features(), Size: uint32(body.Len()), Sum: sha256.Sum256(body.Bytes())}
-	var all bytes.Buffer
-	if err := binary.Write(&all, binary.LittleEndian, &head); err != nil {
-		return err
-	}
-	all.Write(body.Bytes())
-	if all.Len() > memoryStart {
-		return fmt.Errorf("vm: a state of %d bytes", all.Len())
-	}
-	if _, err := to.WriteAt(all.Bytes(), 0); err != nil {
-		return err
-	}
-	return writeMemory(to, m.memory.Bytes())
-}
-
-// writeMemory leaves out what is zero.
-func writeMemory(to *os.File, memory []byte) error {
-	const step = 64 << 10
-	if err := to.Truncate(memoryStart + int64(len(memory))); err != nil {
-		return err
-	}
-	var zero [step]byte
-	for at := 0; at < len(memory); at += step {
-		part := memory[at:min(at+step, len(memory))]
-		if bytes.Equal(part, zero[:len(part)]) {
-			continue
-		}
-		if _, err := to.WriteAt(part, memoryStart+int64(at)); err != nil {
+		if err := binary.Write(to, binary.LittleEndian, &s); err != nil {
 			return err
 		}
 	}
@@ -105,14 +137,17 @@ func writeMemory(to *os.File, memory []byte) error {
 
 // Saved is a state that was found to be whole and for this kind of machine.
 type Saved struct {
-	head stateHead
-	body *bytes.Reader
-	file *os.File
+	head    stateHead
+	body    *bytes.Reader
+	extents []guestmem.Extent
+	sums    []uint32
+	file    *os.File
 }
 
 // Errors of states that are not used.
 var (
 	ErrState    = errors.New("vm: it is no state of a machine, or damaged")
+	errMemory   = errors.New("vm: the memory of the state is damaged")
 	errVersion  = errors.New("vm: the state is of another version")
 	errFeatures = errors.New("vm: the state is of a processor with features that this one has not")
 )
@@ -127,29 +162,61 @@ func Open(file *os.File) (*Saved, error) {
 	if s.head.Version != stateVersion {
 		return nil, errVersion
 	}
+	if !s.head.sensible() {
+		return nil, ErrState
+	}
 	h := s.head
-	want := binary.Size(sharedState{}) + int(min(h.CPUs, MaxCPUs))*binary.Size(kvm.CPUState{})
-	if h.CPUs < 1 || h.CPUs > MaxCPUs || int64(h.Size) != int64(want) || h.Memory < midStart || h.Memory%page != 0 {
+	s.extents, s.sums = make([]guestmem.Extent, h.Extents), make([]uint32, h.Sums)
+	rest := make([]byte, int(h.Size)+binary.Size(s.extents)+binary.Size(s.sums))
+	if _, err := io.ReadFull(in, rest); err != nil {
 		return nil, ErrState
 	}
-	body := make([]byte, h.Size)
-	if _, err := io.ReadFull(in, body); err != nil || sha256.Sum256(body) != h.Sum {
+	if sum, err := h.checksum(rest); err != nil || sum != h.Sum {
 		return nil, ErrState
 	}
-	info, err := file.Stat()
-	if err != nil || info.Size() != memoryStart+h.Memory {
+	s.body = bytes.NewReader(rest[:h.Size])
+	after := bytes.NewReader(rest[h.Size:])
+	for _, more := range []any{s.extents, s.sums} {
+		if err := binary.Read(after, binary.LittleEndian, more); err != nil {
+			return nil, ErrState
+		}
+	}
+	if info, err := file.Stat(); err != nil || h.Extents == 0 && info.Size() != memoryStart+h.Memory {
 		return nil, ErrState
 	}
-	s.body = bytes.NewReader(body)
 	return s, nil
+}
+
+// sensible says whether there can be a state with such a head.
+func (h stateHead) sensible() bool {
+	if h.CPUs < 1 || h.CPUs > MaxCPUs || h.Memory < midStart || h.Memory%page != 0 || h.Extents > maxExtents {
+		return false
+	}
+	if want := binary.Size(sharedState{}) + int(h.CPUs)*binary.Size(kvm.CPUState{}); int64(h.Size) != int64(want) {
+		return false
+	}
+	if h.Extents > 0 {
+		return h.Sums == 0
+	}
+	return int64(h.Sums) == parts(h.Memory)
 }
 
 // CPUs is how many processors the machine had.
 func (s *Saved) CPUs() int { return int(s.head.CPUs) }
 
-// Map maps the memory. What is written to it is the mapping's own.
-func (s *Saved) Map() (*guestmem.Mapping, error) {
-	return guestmem.Map(s.file, memoryStart, s.head.Memory, true)
+// Map maps the memory, out of the files that were handed on beside the state, which become
+// the mapping's. What is written to it is the mapping's own. Errors: ErrState.
+func (s *Saved) Map(files []*os.File) (*guestmem.Layers, error) {
+	if (len(s.extents) > 0) != (len(files) > 0) {
+		return nil, ErrState
+	}
+	if len(files) > 0 {
+		return guestmem.Join(files, s.extents, s.head.Memory)
+	}
+	if err := checkMemory(s.file, s.head.Memory, s.sums); err != nil {
+		return nil, err
+	}
+	return guestmem.Borrow(s.file, memoryStart, s.head.Memory)
 }
 
 // Restore gives a machine, which was made with the memory of a state, the rest of it.

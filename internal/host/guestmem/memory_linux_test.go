@@ -76,7 +76,7 @@ func TestReplace(t *testing.T) {
 
 func memoryFile(t *testing.T, size int64) *os.File {
 	t.Helper()
-	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,3 +47,10 @@ func Seal(file *os.File) error {
 	_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	return os.NewSyscallError("fcntl F_ADD_SEALS", err)
 }
+
+// Sealed says whether nobody can change a file any more.
+func Sealed(file *os.File) bool {
+	const all = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	seals, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0)
+	return err == nil && seals&all == all
+}

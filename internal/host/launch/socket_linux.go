@@ -24,29 +24,45 @@ func SocketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// Rights is the message beside the bytes on a Unix socket that hands a file over,
-// for net.UnixConn.WriteMsgUnix. The file stays the caller's.
-func Rights(file *os.File) []byte { return unix.UnixRights(int(file.Fd())) }
+// Rights is the message beside the bytes on a Unix socket that hands files over,
+// for net.UnixConn.WriteMsgUnix. The files stay the caller's.
+func Rights(files ...*os.File) []byte {
+	var fds []int
+	for _, file := range files {
+		fds = append(fds, int(file.Fd()))
+	}
+	return unix.UnixRights(fds...)
+}
 
 // Received takes the file out of such a message.
 func Received(rights []byte) (*os.File, error) {
+	files, err := ReceivedAll(rights)
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("launch: %d files came where one was expected", len(files))
+		for _, file := range files {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return files[0], nil
+}
+
+// ReceivedAll takes all files out of such a message.
+func ReceivedAll(rights []byte) (files []*os.File, err error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
 		return nil, os.NewSyscallError("recvmsg", err)
 	}
-	var all []int
 	for i := range messages {
 		fds, err := unix.ParseUnixRights(&messages[i])
 		if err != nil {
-			return nil, os.NewSyscallError("recvmsg", err)
+			return files, os.NewSyscallError("recvmsg", err)
 		}
-		all = append(all, fds...)
-	}
-	if len(all) != 1 {
-		for _, fd := range all {
-			unix.Close(fd)
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
 		}
-		return nil, fmt.Errorf("launch: %d files came where one was expected", len(all))
 	}
-	return os.NewFile(uintptr(all[0]), "received"), nil
+	return files, nil
 }

@@ -10,27 +10,33 @@ import (
 	"strings"
 	"time"
 
+	"aether/internal/host/guestmem"
 	"aether/internal/host/launch"
 	"aether/internal/vm"
 )
 
-// maxRequest bounds a line that the process is told, of which the longest is a word.
-const maxRequest = 64
+const (
+	// maxRequest bounds a line that the process is told, of which the longest is a word.
+	maxRequest = 64
+	// maxRights bounds the files that come with it.
+	maxRights = 256
+)
 
 // serve does what the process is told, one line after another, and answers each with one:
-// ok, or what is the matter.
+// ok and what came of it, or what is the matter.
 func (p *process) serve(control *net.UnixConn) error {
-	buffer, rights := make([]byte, maxRequest), make([]byte, maxRequest)
+	buffer, rights := make([]byte, maxRequest), make([]byte, maxRights)
 	for {
 		n, r, _, _, err := control.ReadMsgUnix(buffer, rights)
 		if err != nil || n == 0 {
 			return nil // whoever started it is gone
 		}
-		answer := "ok\n"
-		if err := p.do(string(bytes.TrimSuffix(buffer[:n], []byte("\n"))), rights[:r]); err != nil {
-			answer = strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"
+		answer, err := p.do(string(bytes.TrimSuffix(buffer[:n], []byte("\n"))), rights[:r])
+		answer = strings.TrimSpace("ok " + answer)
+		if err != nil {
+			answer = strings.ReplaceAll(err.Error(), "\n", "; ")
 		}
-		if _, err := io.WriteString(control, answer); err != nil {
+		if _, err := io.WriteString(control, answer+"\n"); err != nil {
 			return nil
 		}
 	}
@@ -41,62 +47,107 @@ var (
 	errSome    = errors.New("there is a machine already")
 	errPaused  = errors.New("the machine is paused")
 	errRunning = errors.New("the machine is not paused")
+	errUnknown = errors.New("it is told what it does not know")
 )
 
-func (p *process) do(request string, rights []byte) error {
+func (p *process) do(request string, rights []byte) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var file *os.File
+	var files []*os.File
 	if len(rights) > 0 {
 		var err error
-		if file, err = launch.Received(rights); err != nil {
-			return err
+		if files, err = launch.ReceivedAll(rights); err != nil {
+			return "", err
 		}
-		if request != "load" { // which keeps it
-			defer file.Close()
-		}
+	}
+	const forkFiles = 3
+	if request != "load" && (request != "fork" || len(files) != forkFiles || p.machine == nil) { // which keep them
+		defer closeAll(files)
 	}
 	switch {
 	case request == "hello":
-		return nil
+		return "", nil
 	case request == "load":
-		return p.load(file)
+		return "", p.load(files)
 	case p.machine == nil:
-		return errNone
+		return "", errNone
+	case request == "fork" && len(files) != forkFiles:
+		return "", errUnknown
+	case request == "fork":
+		return p.fork(files[0], files[1], files[2])
 	case request == "pause" && p.paused:
-		return errPaused
+		return "", errPaused
 	case request == "pause":
 		p.paused = true
-		return p.machine.Pause()
+		return "", p.machine.Pause()
 	case !p.paused:
-		return errRunning
+		return "", errRunning
 	case request == "resume":
 		p.paused = false
 		p.machine.Resume()
-		return nil
-	case request == "save" && file != nil:
-		return p.machine.Save(file)
+		return "", nil
+	case request == "save" && len(files) == 1:
+		return "", p.machine.Save(files[0])
 	}
-	return errors.New("it is told what it does not know")
+	return "", errUnknown
 }
 
-// load makes a machine out of a state, and lets it go on.
-func (p *process) load(file *os.File) error {
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
+
+// fork writes the state of the machine, whose memory is in files afterwards that nobody
+// needs to change any more: those of before and the layer, of which the answer says which
+// are left, after for how many nanoseconds the machine stood still. pages is this process's
+// pagemap.
+func (p *process) fork(state, pages, layer *os.File) (string, error) {
+	defer closeAll([]*os.File{state, pages})
+	began := time.Now()
+	if !p.paused {
+		if err := p.machine.Pause(); err != nil {
+			return "", errors.Join(err, layer.Close())
+		}
+	}
+	kept, err := p.layers.Freeze(pages, layer)
+	if errors.Is(err, guestmem.ErrLost) {
+		p.over <- err // the machine stands still, for good
+		return "", err
+	}
+	if err == nil {
+		err = p.machine.SaveBeside(state, p.layers.Extents())
+	} else {
+		err = errors.Join(err, layer.Close())
+	}
+	if !p.paused {
+		p.machine.Resume()
+	}
+	answer := strconv.FormatInt(time.Since(began).Nanoseconds(), 10)
+	for _, n := range kept {
+		answer += " " + strconv.Itoa(n)
+	}
+	return answer, err
+}
+
+// load makes a machine out of a state, and the files of its memory if that is not in it, and
+// lets it go on.
+func (p *process) load(files []*os.File) error {
 	if p.machine != nil {
+		closeAll(files)
 		return errSome
 	}
-	if file == nil {
+	if len(files) == 0 {
 		return vm.ErrState
 	}
-	saved, err := vm.Open(file)
+	saved, err := vm.Open(files[0])
 	if err != nil {
 		return err
 	}
-	memory, err := saved.Map()
-	if err != nil {
+	if p.layers, err = saved.Map(files[1:]); err != nil {
 		return err
 	}
-	if err := p.make(memory.Memory, saved.CPUs()); err != nil {
+	if err := p.make(p.layers.Memory, saved.CPUs()); err != nil {
 		return err
 	}
 	if err := p.machine.Restore(saved); err != nil {

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"aether/internal/host/guestmem"
-	"aether/internal/host/launch"
 	"aether/internal/vm"
 )
 
@@ -24,6 +23,7 @@ type options struct {
 	version                 bool
 	control, guest, kvm     int
 	kernel, initramfs, disk int
+	memoryFile              int // of a machine that boots
 	memory                  int64
 	cpus                    int
 	words                   string
@@ -34,7 +34,7 @@ func parse(args []string) (o options, err error) {
 	f.SetOutput(io.Discard)
 	f.BoolVar(&o.version, "version", false, "")
 	for name, to := range map[string]*int{"control": &o.control, "guest": &o.guest, "kvm": &o.kvm, "kernel": &o.kernel, "initramfs": &o.initramfs,
-		"disk": &o.disk, "cpus": &o.cpus} {
+		"disk": &o.disk, "memory-file": &o.memoryFile, "cpus": &o.cpus} {
 		f.IntVar(to, name, 0, "")
 	}
 	f.Int64Var(&o.memory, "memory", 0, "")
@@ -42,7 +42,7 @@ func parse(args []string) (o options, err error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if f.NArg() > 0 || !o.version && (o.control < 3 || o.guest < 3 || o.kvm < 3 || o.disk < 3 || o.cpus < 1 || o.memory < 1) {
+	if f.NArg() > 0 || !o.version && (o.control < 3 || o.guest < 3 || o.kvm < 3 || o.disk < 3 || o.cpus < 1 || o.memory < 1 || (o.kernel != 0) != (o.memoryFile != 0)) {
 		return o, errors.New("it is started by aether, and by nobody else")
 	}
 	return o, nil
@@ -57,6 +57,7 @@ type process struct {
 	// mu is held while the machine is made, and by each request.
 	mu      sync.Mutex
 	machine *vm.Machine // nil before there is one
+	layers  *guestmem.Layers
 	paused  bool
 	over    chan error
 }
@@ -139,15 +140,11 @@ func (p *process) make(memory *guestmem.Memory, cpus int) error {
 // boot makes a machine with a kernel in it.
 func (p *process) boot() error {
 	const mebibyte = 1 << 20
-	file, err := launch.MemoryFile("memory", p.memory*mebibyte)
-	if err != nil {
+	var err error
+	if p.layers, err = guestmem.NewLayers(os.NewFile(uintptr(p.memoryFile), "memory"), p.memory*mebibyte); err != nil {
 		return err
 	}
-	memory, err := guestmem.Map(file, 0, p.memory*mebibyte, false)
-	if err != nil {
-		return err
-	}
-	if err := p.make(memory.Memory, p.cpus); err != nil {
+	if err := p.make(p.layers.Memory, p.cpus); err != nil {
 		return err
 	}
 	kernel, err := sizedFile(os.NewFile(uintptr(p.kernel), "kernel"))
@@ -161,7 +158,7 @@ func (p *process) boot() error {
 	if err := p.machine.Boot(kernel, initramfs, p.words); err != nil {
 		return err
 	}
-	return errors.Join(kernel.Close(), initramfs.Close(), file.Close())
+	return errors.Join(kernel.Close(), initramfs.Close())
 }
 
 // start lets the machine run, and the process end with it.

@@ -1,0 +1,211 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"aether/driver/guestagent"
+	"aether/driver/lifetime"
+	"aether/internal/host/launch"
+	"aether/sandbox"
+)
+
+// A machine of a Forker has its memory in files of ours, which it was handed. When it is
+// forked it says which of them hold the memory, with a layer for what has changed; we seal
+// them and hand them to the children, who cannot change them and map them for themselves.
+// So nothing is taken from a monitor that a guest may have taken over but numbers.
+
+// copies is what children go on from.
+type copies struct {
+	state, disk *os.File
+	memory      []*os.File
+}
+
+func (c *copies) close() { closeAll(append([]*os.File{c.state, c.disk}, c.memory...)) }
+
+// giveMemory gives a machine that boots a file for its memory, if it is to have one.
+func (m *machine) giveMemory(place workplace) error {
+	if !m.engine.system.Handed {
+		return nil
+	}
+	file, err := launch.MemoryFile(Memory, m.hardware.MemoryMiB*mebibyte)
+	if err != nil {
+		return err
+	}
+	m.memory = []*os.File{file}
+	return place.share(file, Memory)
+}
+
+func (i *instance) forkLive(ctx context.Context, forker Forker, specs []sandbox.Spec, from manifest) ([]sandbox.Instance, error) {
+	made, err := i.copy(ctx, forker)
+	if err != nil {
+		return nil, err
+	}
+	defer made.close()
+	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
+		return i.engine.goOn(ctx, made, spec, from)
+	})
+}
+
+// copy makes what children go on from. The machine goes on meanwhile, but for a moment.
+func (i *instance) copy(ctx context.Context, forker Forker) (*copies, error) {
+	i.verbs.Lock()
+	defer i.verbs.Unlock()
+	if err := i.Alive(); err != nil {
+		return nil, err
+	}
+	made, err := i.machine.copy(ctx, forker)
+	return made, i.ending(err)
+}
+
+func (m *machine) copy(ctx context.Context, forker Forker) (_ *copies, err error) {
+	if err := m.standStill(ctx); err != nil {
+		return nil, err
+	}
+	if !m.paused {
+		defer func() { err = errors.Join(err, m.letGo(ctx)) }()
+	}
+	m.forks++
+	if m.group != nil {
+		if err := m.limit(); err != nil {
+			return nil, err
+		}
+	}
+	state, err := m.freezeMemory(ctx, forker)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range m.memory {
+		if err := seal(ctx, file); err != nil {
+			return nil, errors.Join(err, state.Close())
+		}
+	}
+	return m.share(state)
+}
+
+// freezeMemory has the monitor fork its machine.
+func (m *machine) freezeMemory(ctx context.Context, forker Forker) (state *os.File, err error) {
+	pages, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", m.process.pid))
+	if err != nil {
+		return nil, err
+	}
+	defer pages.Close()
+	if state, err = launch.MemoryFile("state", 0); err != nil {
+		return nil, err
+	}
+	layer, err := launch.MemoryFile(Memory, m.hardware.MemoryMiB*mebibyte)
+	if err != nil {
+		return nil, errors.Join(err, state.Close())
+	}
+	said, err := forker.Fork(ctx, Copying{State: state, Layer: layer, Pages: pages})
+	if err == nil {
+		err = m.keep(said.Kept, layer)
+	} else {
+		err = errors.Join(err, layer.Close())
+	}
+	if err == nil {
+		err = seal(ctx, state)
+	}
+	if err != nil {
+		return nil, errors.Join(err, state.Close())
+	}
+	m.forkPause.Store(int64(said.Pause))
+	return state, nil
+}
+
+// keep lets go of the files that hold nothing of the memory any more. Which those are is the
+// monitor's word: at worst its children are not made.
+func (m *machine) keep(kept []int, layer *os.File) error {
+	all := append(slices.Clone(m.memory), layer)
+	var left []*os.File
+	for n, was := range kept {
+		if was < 0 || was >= len(all) || n > 0 && was <= kept[n-1] {
+			return errors.Join(&sandbox.Error{Class: sandbox.Internal, Reason: fmt.Sprintf("the monitor says that its memory is in %v of %d files", kept, len(all))}, layer.Close())
+		}
+		left = append(left, all[was])
+	}
+	for _, file := range all {
+		if !slices.Contains(left, file) {
+			file.Close()
+		}
+	}
+	m.memory = left
+	return nil
+}
+
+// seal keeps everybody from changing a file, also the machine that it came from. Pages that
+// are just on their way elsewhere keep the kernel from it for a moment.
+func seal(ctx context.Context, file *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, lifetime.CleanupTime)
+	defer cancel()
+	for {
+		err := launch.Seal(file)
+		if err == nil || errors.Is(err, syscall.EPERM) && launch.Sealed(file) {
+			return nil
+		}
+		if !errors.Is(err, syscall.EBUSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// share opens everything once more, for reading only.
+func (m *machine) share(state *os.File) (*copies, error) {
+	made := &copies{state: state}
+	var err error
+	if made.disk, err = again(m.disk); err != nil {
+		return nil, errors.Join(err, state.Close())
+	}
+	if made.memory, err = againAll(m.memory); err != nil {
+		made.close()
+		return nil, err
+	}
+	return made, nil
+}
+
+func again(file *os.File) (*os.File, error) {
+	opened, err := os.Open(descriptorPath(int(file.Fd())))
+	if err != nil {
+		return nil, err
+	}
+	return opened, nil
+}
+
+func againAll(files []*os.File) (list []*os.File, err error) {
+	for _, file := range files {
+		opened, err := again(file)
+		if err != nil {
+			closeAll(list)
+			return nil, err
+		}
+		list = append(list, opened)
+	}
+	return list, nil
+}
+
+// goOn makes a machine that goes on from copies.
+func (e *engine) goOn(ctx context.Context, made *copies, spec sandbox.Spec, from manifest) (*instance, error) {
+	disk, err := again(made.disk)
+	if err != nil {
+		return nil, err
+	}
+	m := e.newMachine(spec, from.Hardware, from.Origin, disk)
+	if m.memory, err = againAll(made.memory); err != nil {
+		return nil, errors.Join(err, disk.Close())
+	}
+	return m.start(ctx, beginning{
+		fill:  func(place workplace) error { return place.share(made.state, stateInSaved(e.system)) },
+		begin: func(ctx context.Context) error { return m.place.load(ctx, m) },
+		greet: func(ctx context.Context) error { return m.becomeOther(ctx, from) },
+	})
+}

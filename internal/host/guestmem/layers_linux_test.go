@@ -1,0 +1,169 @@
+package guestmem
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func openPages(t *testing.T) *os.File {
+	t.Helper()
+	pages, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		t.Skipf("no pagemap: %v", err)
+	}
+	t.Cleanup(func() { pages.Close() })
+	return pages
+}
+
+// frozen freezes memory and gives a copy of it, as another process would map it.
+func frozen(t *testing.T, l *Layers, pages *os.File) *Layers {
+	t.Helper()
+	layer := memoryFile(t, int64(len(l.Bytes())))
+	before := append(slices.Clone(l.Files()), layer)
+	kept, err := l.Freeze(pages, layer)
+	if err != nil || len(kept) != len(l.Files()) {
+		t.Fatalf("%v are kept of %d, %v", kept, len(l.Files()), err)
+	}
+	for n, was := range kept {
+		if before[was] != l.Files()[n] {
+			t.Errorf("file %d is not file %d of before", n, was)
+		}
+	}
+	for _, file := range l.Files()[len(l.Files())-1:] {
+		if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err != nil {
+			t.Fatalf("seal: %v", err)
+		}
+	}
+	var files []*os.File
+	for _, file := range l.Files() {
+		fd, err := unix.Dup(int(file.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, os.NewFile(uintptr(fd), "again"))
+	}
+	child, err := Join(files, l.Extents(), int64(len(l.Bytes())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		child.Close()
+		for _, file := range child.files {
+			file.Close()
+		}
+	})
+	return child
+}
+
+// TestLayers: forks of forks, and of the source again and again, have each what was there,
+// and nothing of what others write later. There are never many files.
+func TestLayers(t *testing.T) {
+	const size = 2 << 20
+	pages := openPages(t)
+	source, err := NewLayers(memoryFile(t, size), size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	type copied struct {
+		*Layers
+		want []byte
+	}
+	all := []copied{{source, make([]byte, size)}}
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 28 {
+		for n := range all {
+			for range 20 {
+				at, v := random.IntN(size), byte(random.IntN(256))
+				all[n].Bytes()[at], all[n].want[at] = v, v
+			}
+		}
+		of := 0
+		if round%6 == 0 {
+			of = len(all) - 1 // a fork of a fork
+		}
+		child := copied{frozen(t, all[of].Layers, pages), bytes.Clone(all[of].want)}
+		if len(child.Files()) > maxFiles+1 {
+			t.Fatalf("%d files", len(child.Files()))
+		}
+		if len(all) > 12 {
+			all = slices.Delete(all, 1, 2)
+		}
+		all = append(all, child)
+	}
+	for n, c := range all {
+		if !bytes.Equal(c.Bytes(), c.want) {
+			t.Errorf("copy %d has other memory", n)
+		}
+	}
+}
+
+// Memory of a file that is not to be handed on is copied once, without what is zero.
+func TestBorrowed(t *testing.T) {
+	const size = 4 << 20
+	pages, file := openPages(t), memoryFile(t, size+pageSize)
+	if _, err := file.WriteAt([]byte("kept"), pageSize+5); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Borrow(file, pageSize, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.Bytes()[size-1] = 7
+	child := frozen(t, l, pages)
+	if got := child.Bytes(); string(got[5:9]) != "kept" || got[size-1] != 7 || len(child.files) != 1 {
+		t.Errorf("%q, %d, in %d files", got[5:9], got[size-1], len(child.files))
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(child.files[0].Fd()), &stat); err != nil || stat.Blocks*512 > 256<<10 {
+		t.Errorf("it has %d bytes, %v", stat.Blocks*512, err)
+	}
+}
+
+// Memory that is written here and there all over has few enough mappings.
+func TestScattered(t *testing.T) {
+	written, owner := make([]bool, 1<<20), make([]uint16, 1<<20)
+	for n := 0; n < len(written); n += 9 {
+		written[n] = true
+	}
+	if joinRuns(written, owner); countRuns(written, owner) > maxExtents {
+		t.Errorf("%d runs", countRuns(written, owner))
+	}
+	few := make([]bool, 100)
+	few[10], few[13], few[50] = true, true, true
+	joinRuns(few, make([]uint16, 100))
+	if !few[11] || !few[12] || few[14] || few[49] {
+		t.Errorf("%v", few)
+	}
+}
+
+func TestHostileLayers(t *testing.T) {
+	const size = 4 * pageSize
+	short := memoryFile(t, pageSize)
+	for what, c := range map[string]struct {
+		files   []*os.File
+		extents []Extent
+		size    int64
+	}{
+		"no file":      {nil, []Extent{{0, size, 0}}, size},
+		"no runs":      {[]*os.File{short}, nil, size},
+		"short file":   {[]*os.File{short}, []Extent{{0, size, 0}}, size},
+		"no such file": {[]*os.File{memoryFile(t, size)}, []Extent{{0, size, 1}}, size},
+		"a gap":        {[]*os.File{memoryFile(t, size)}, []Extent{{pageSize, size - pageSize, 0}}, size},
+		"an overlap":   {[]*os.File{memoryFile(t, size)}, []Extent{{0, size, 0}, {0, size, 0}}, size},
+		"beyond":       {[]*os.File{memoryFile(t, size)}, []Extent{{0, 2 * size, 0}}, size},
+		"backwards":    {[]*os.File{memoryFile(t, size)}, []Extent{{0, -pageSize, 0}}, size},
+		"half a page":  {[]*os.File{memoryFile(t, size)}, []Extent{{0, 100, 0}, {100, size - 100, 0}}, size},
+	} {
+		if l, err := Join(c.files, c.extents, c.size); err == nil || errors.Is(err, ErrLost) {
+			t.Errorf("%s: %v, %v", what, l, err)
+		}
+	}
+}
