@@ -40,7 +40,8 @@ var MachineCalls = []uint32{
 // the arguments of those that Checks names.
 func Only(calls []uint32) ([]byte, error) { return only(calls, checks) }
 
-// OnlyRequests is Only, with the requests that may be made by ioctl.
+// OnlyRequests is Only, with the requests that may be made by ioctl, and clone for threads
+// alone.
 func OnlyRequests(calls, requests []uint32) ([]byte, error) {
 	mine := slices.Clone(checks)
 	at := slices.IndexFunc(mine, func(c check) bool { return c.nr == unix.SYS_IOCTL })
@@ -49,6 +50,13 @@ func OnlyRequests(calls, requests []uint32) ([]byte, error) {
 		for _, request := range requests {
 			a.ifEqual(request, allow)
 		}
+		a.ret(eperm)
+	}
+	at = slices.IndexFunc(mine, func(c check) bool { return c.nr == unix.SYS_CLONE })
+	mine[at].rules = func(a *assembler) {
+		a.loadArg(0)
+		a.ifAnyBit(NewNamespaces, eperm)
+		a.ifAnyBit(unix.CLONE_THREAD, allow)
 		a.ret(eperm)
 	}
 	return only(calls, slices.DeleteFunc(mine, func(c check) bool { return !slices.Contains(calls, c.nr) }))
