@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -47,10 +48,17 @@ func (i *instance) forkLive(ctx context.Context, forker Forker, specs []sandbox.
 		return nil, err
 	}
 	defer made.close()
+	turns := make(chan struct{}, max(leastAtOnce, 2*runtime.NumCPU()))
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
+		turns <- struct{}{}
+		defer func() { <-turns }()
 		return i.engine.goOn(ctx, made, spec, from)
 	})
 }
+
+// leastAtOnce is how many children of one call come up side by side at least. More than the
+// host has processors for would only wait for each other, and some for too long.
+const leastAtOnce = 4
 
 // copy makes what children go on from. The machine goes on meanwhile, but for a moment.
 func (i *instance) copy(ctx context.Context, forker Forker) (*copies, error) {
