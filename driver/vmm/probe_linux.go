@@ -24,7 +24,10 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		found, err = lookProgram(d.system, d.opts.Program) // a slow host is no reason to do without
 	}
 	if err != nil {
-		<-kvm
+		// A program of our own comes with this one: what the host lacks is said first.
+		if lacks := <-kvm; lacks != nil && d.system.Handed {
+			err = lacks
+		}
 		return refusal("", err)
 	}
 	version := strings.TrimSpace(d.system.Name + " " + found.version)
