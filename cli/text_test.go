@@ -50,7 +50,7 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%s: marked as without a driver is %v", p.System, named)
 		}
 		marks := strings.Count(rows[1], designMark)
-		want := map[profile.System]int{profile.AetherVM: 6, profile.Cell: 2, profile.Docker: 0}[p.System]
+		want := map[profile.System]int{profile.AetherVM: 4, profile.Cell: 2, profile.Docker: 0}[p.System]
 		if marks != want {
 			t.Errorf("%s: %d numbers are marked as by design, want %d", p.System, marks, want)
 		}

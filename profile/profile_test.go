@@ -144,8 +144,9 @@ func TestEvidenceSaysWhatIsByDesign(t *testing.T) {
 			}
 		}
 	}
-	if got := AetherVM.Profile().ByDesign; !slices.Equal(got, Axes()) {
-		t.Errorf("aethervm, which is not built, has scores by design only on %v", got)
+	// What it costs on real hardware nobody has measured; what it does is tested.
+	if got := AetherVM.Profile().ByDesign; !slices.Equal(got, []Axis{StartLatency, Density, AgentControl}) {
+		t.Errorf("aethervm has scores by design on %v", got)
 	}
 }
 

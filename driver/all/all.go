@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"aether/driver/aethervm"
 	"aether/driver/bubblewrap"
 	"aether/driver/cell"
 	"aether/driver/cloudhypervisor"
@@ -70,6 +71,9 @@ func Makers() []sandbox.Maker {
 		}},
 		{Name: cloudhypervisor.Name, New: func() sandbox.Driver {
 			return cloudhypervisor.New(p.machines("cloud-hypervisor"))
+		}},
+		{Name: aethervm.Name, New: func() sandbox.Driver {
+			return aethervm.New(p.machines("aethervm"))
 		}},
 		{Name: qemu.Name, New: func() sandbox.Driver {
 			return qemu.New(qemu.Options{Options: p.machines("qemu")})
