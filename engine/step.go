@@ -150,10 +150,11 @@ func (p *preparation) unpack(ctx context.Context, f Files, output *lines) (guest
 
 const (
 	// mayUnpack says whether a user may write to the second directory, or make it below what
-	// there is of the first.
+	// there is of the first. It takes no program but the shell: where one is missing, a loop
+	// would go on.
 	mayUnpack = `test -d "$2" && { test -w "$2"; exit; }
-p=$1; while ! test -d "$p"; do p=$(dirname "$p"); done
-test -w "$p"`
+p=${1%/}; while ! test -d "$p/"; do p=${p%/*}; done
+test -w "$p/"`
 	// eachDir goes through the directories that are moved.
 	eachDir = `for d in "$3" "$3"/* "$3"/.[!.]*; do test -d "$d" && ! test -L "$d" || continue; `
 	// moveStage moves what was unpacked to where it belongs. What is in a directory that is
