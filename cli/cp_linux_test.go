@@ -154,27 +154,3 @@ func TestCopyOutOfAHostileSandbox(t *testing.T) {
 		t.Errorf("outside are %v, %v", left, err)
 	}
 }
-
-// pack is an archive of such entries, whose files hold an x.
-func pack(t testing.TB, entries ...tar.Header) []byte {
-	t.Helper()
-	var text bytes.Buffer
-	archive := tar.NewWriter(&text)
-	for _, e := range entries {
-		if e.Typeflag == tar.TypeReg {
-			e.Size = 1
-		}
-		if err := archive.WriteHeader(&e); err != nil {
-			t.Fatal(err)
-		}
-		if e.Size > 0 {
-			if _, err := archive.Write([]byte("x")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return text.Bytes()
-}
