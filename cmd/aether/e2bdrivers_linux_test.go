@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"aether/driver/docker/dockertest"
+	"aether/driver/guestagent"
+	"aether/driver/guestagent/guestagenttest"
+	"aether/driver/gvisor"
 )
 
 // insideBehaviours is how many are about what is inside of sandboxes.
@@ -21,14 +24,19 @@ var pausesMemory = map[string]bool{"port: a stranger does not wake a sandbox, an
 // streams, terminals, files, watches, signatures and ports.
 func TestE2BDrivers(t *testing.T) {
 	setGateway(t)
-	for variable, name := range map[string]string{"AETHER_RUNSC": "runsc", "AETHER_GUEST": "aether-guest"} {
-		built, err := filepath.Abs("../../bin/" + name)
-		if err != nil {
+	if os.Getenv(guestagent.PathVariable) == "" {
+		t.Setenv(guestagent.PathVariable, "") // for the time after the test
+		if err := guestagenttest.Build(t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(built); err == nil && os.Getenv(variable) == "" {
-			t.Setenv(variable, built)
-		}
+	}
+	// What make systems has built.
+	built, err := filepath.Abs("../../bin/runsc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(built); err == nil && os.Getenv(gvisor.PathVariable) == "" {
+		t.Setenv(gvisor.PathVariable, built)
 	}
 	home := installE2B(t)
 	for _, driver := range []string{"gvisor", "docker"} {
