@@ -76,11 +76,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if err := life(t.Context(), driver); err != nil { // makes the image
 		t.Fatal(err)
 	}
-	seed, rounds, latest := rand.Uint64(), 100, 150*time.Millisecond
-	if testing.Short() {
-		rounds = 20
-	}
-	rounds = soak.Count(rounds, 500)
+	seed, rounds, latest := rand.Uint64(), soak.Count(20, 500), 150*time.Millisecond
 	if raceEnabled {
 		latest *= 2 // it also starts more slowly
 	}

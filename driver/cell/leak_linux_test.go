@@ -17,12 +17,9 @@ import (
 
 // enough scales a number of cells down where each costs more.
 func enough(full int) int {
-	usual := full
-	switch {
-	case testing.Short():
+	usual := full / 5
+	if testing.Short() || ordinary() || raceEnabled {
 		usual = full / 20
-	case ordinary(), raceEnabled:
-		usual = full / 5
 	}
 	return soak.Count(usual, full)
 }

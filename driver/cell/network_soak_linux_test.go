@@ -160,8 +160,8 @@ func TestNetworksInTurn(t *testing.T) {
 	wantDescriptors(t, held)
 }
 
-// enoughNetworks is a twentieth of a soak's count elsewhere.
-func enoughNetworks(full int) int { return soak.Count(full/20, full) }
+// enoughNetworks is a fiftieth of a soak's count elsewhere.
+func enoughNetworks(full int) int { return soak.Count(full/50, full) }
 
 // networkChurnRole is a program that makes and ends cells on networks until it is killed.
 const networkChurnRole = "churn-networks"
