@@ -110,7 +110,7 @@ func (g *guest) offer(n int, head uint16) {
 	ring := g.memory[availableAt(n):]
 	binary.LittleEndian.PutUint16(ring[4+2*(g.next[n]%queueSize):], head)
 	g.next[n]++
-	binary.LittleEndian.PutUint16(ring[2:], g.next[n])
+	guestmem.Store32(ring, uint32(binary.LittleEndian.Uint16(ring))|uint32(g.next[n])<<16) // the flags stay
 }
 
 func (g *guest) notify(n int) { g.write(NotifyRegister, uint32(n)) }

@@ -90,6 +90,9 @@ func (q *queue) availableIndex() uint16 {
 // unwanted says that the guest wants no interrupt for what is served.
 func (q *queue) unwanted() bool {
 	const noInterrupt = 1
+	if q.upper { // the flags are the lower half of the same word
+		return guestmem.Load32(q.available[q.availableWord:])&noInterrupt != 0
+	}
 	return binary.LittleEndian.Uint16(q.available)&noInterrupt != 0
 }
 
