@@ -54,12 +54,15 @@ func ensureDaemon(ctx context.Context, client *rest.Client) error {
 	if err != nil {
 		return err
 	}
-	if daemonAnswers(ctx, client) != nil {
-		if err = startDaemon(ctx, dir); err == nil {
-			err = client.Ready(ctx)
+	answer := daemonAnswers(ctx, client)
+	// On a busy host one may end for having nothing to do before it is asked for anything.
+	for tries := 3; answer != nil && tries > 0; tries-- {
+		if err := startDaemon(ctx, dir); err != nil {
+			return errors.Join(err, lock.Release())
 		}
+		answer = client.Ready(ctx)
 	}
-	return errors.Join(err, lock.Release())
+	return errors.Join(answer, lock.Release())
 }
 
 // daemonAnswers says why no daemon will do what the client asks for: none runs, or one
