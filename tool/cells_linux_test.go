@@ -303,54 +303,54 @@ func tryFiles(t *testing.T, s *Session, id string) {
 		}
 		return a
 	}
-	do[Done](t, s, "file_mkdir", at("/tmp/work/deep", nil))
-	refuse(t, s, "conflict", "file_mkdir", at("/tmp/work/deep", nil))
-	do[Written](t, s, "file_write", at("/tmp/work/a.txt", args{"content": "one\ntwo\nthree\n"}))
-	if got := shell(t, s, id, "cat /tmp/work/a.txt; chmod 755 /tmp/work/a.txt"); got != "one\ntwo\nthree\n" {
+	do[Done](t, s, "file_mkdir", at("/tmp/place/deep", nil))
+	refuse(t, s, "conflict", "file_mkdir", at("/tmp/place/deep", nil))
+	do[Written](t, s, "file_write", at("/tmp/place/a.txt", args{"content": "one\ntwo\nthree\n"}))
+	if got := shell(t, s, id, "cat /tmp/place/a.txt; chmod 755 /tmp/place/a.txt"); got != "one\ntwo\nthree\n" {
 		t.Errorf("the file has %q", got)
 	}
-	do[Written](t, s, "file_write", at("/tmp/work/b.bin", args{"content": "AP/+", "base64": true}))
-	if got := do[FilePart](t, s, "file_read", at("/tmp/work/b.bin", nil)); string(got.Base64) != "\x00\xff\xfe" {
+	do[Written](t, s, "file_write", at("/tmp/place/b.bin", args{"content": "AP/+", "base64": true}))
+	if got := do[FilePart](t, s, "file_read", at("/tmp/place/b.bin", nil)); string(got.Base64) != "\x00\xff\xfe" {
 		t.Errorf("it reads %+v", got)
 	}
-	first := do[FilePart](t, s, "file_read", at("/tmp/work/a.txt", args{"max_bytes": 4}))
+	first := do[FilePart](t, s, "file_read", at("/tmp/place/a.txt", args{"max_bytes": 4}))
 	if first.Text != "one\n" || !first.Truncated {
 		t.Errorf("the first is %+v", first)
 	}
-	if rest := do[FilePart](t, s, "file_read", at("/tmp/work/a.txt", args{"offset": first.NextOffset})); rest.Text != "two\nthree\n" || rest.Truncated {
+	if rest := do[FilePart](t, s, "file_read", at("/tmp/place/a.txt", args{"offset": first.NextOffset})); rest.Text != "two\nthree\n" || rest.Truncated {
 		t.Errorf("the rest is %+v", rest)
 	}
-	do[Edited](t, s, "file_edit", at("/tmp/work/a.txt", args{"old": "two", "new": "2"}))
-	if got := shell(t, s, id, "cat /tmp/work/a.txt; test -x /tmp/work/a.txt && echo runs"); got != "one\n2\nthree\nruns\n" {
+	do[Edited](t, s, "file_edit", at("/tmp/place/a.txt", args{"old": "two", "new": "2"}))
+	if got := shell(t, s, id, "cat /tmp/place/a.txt; test -x /tmp/place/a.txt && echo runs"); got != "one\n2\nthree\nruns\n" {
 		t.Errorf("the file has %q", got)
 	}
-	if f := refuse(t, s, "conflict", "file_edit", at("/tmp/work/a.txt", args{"old": "two", "new": "2"})); f.Field != "old" || f.Next.Tool != "file_read" {
+	if f := refuse(t, s, "conflict", "file_edit", at("/tmp/place/a.txt", args{"old": "two", "new": "2"})); f.Field != "old" || f.Next.Tool != "file_read" {
 		t.Errorf("%+v", f)
 	}
-	refuse(t, s, "conflict", "file_edit", at("/tmp/work/a.txt", args{"old": "e", "new": "E"}))
-	if got := do[Edited](t, s, "file_edit", at("/tmp/work/a.txt", args{"old": "e", "new": "E", "all": true})); got.Replaced != 3 {
+	refuse(t, s, "conflict", "file_edit", at("/tmp/place/a.txt", args{"old": "e", "new": "E"}))
+	if got := do[Edited](t, s, "file_edit", at("/tmp/place/a.txt", args{"old": "e", "new": "E", "all": true})); got.Replaced != 3 {
 		t.Errorf("%+v", got)
 	}
-	if list := do[Files](t, s, "file_list", at("/tmp/work", nil)); len(list.Files) != 3 {
+	if list := do[Files](t, s, "file_list", at("/tmp/place", nil)); len(list.Files) != 3 {
 		t.Errorf("there are %+v", list)
 	}
-	if f := do[File](t, s, "file_stat", at("/tmp/work/a.txt", nil)); f.Type != "file" || f.Bytes != 12 {
+	if f := do[File](t, s, "file_stat", at("/tmp/place/a.txt", nil)); f.Type != "file" || f.Bytes != 12 {
 		t.Errorf("it is %+v", f)
 	}
-	if got := do[Matches](t, s, "file_search", at("/tmp/work", args{"pattern": "^thr", "glob": "*.txt"})); len(got.Matches) != 1 || got.Matches[0].Line != 3 || got.Searched != 1 {
+	if got := do[Matches](t, s, "file_search", at("/tmp/place", args{"pattern": "^thr", "glob": "*.txt"})); len(got.Matches) != 1 || got.Matches[0].Line != 3 || got.Searched != 1 {
 		t.Errorf("found is %+v", got)
 	}
-	if got := do[Matches](t, s, "file_search", at("/tmp/work", args{"glob": "b*"})); len(got.Matches) != 1 || got.Matches[0].Path != "/tmp/work/b.bin" {
+	if got := do[Matches](t, s, "file_search", at("/tmp/place", args{"glob": "b*"})); len(got.Matches) != 1 || got.Matches[0].Path != "/tmp/place/b.bin" {
 		t.Errorf("found is %+v", got)
 	}
-	refuse(t, s, "invalid", "file_search", at("/tmp/work", args{"pattern": "("}))
-	do[Done](t, s, "file_move", args{"sandbox": id, "from": "/tmp/work/a.txt", "to": "/tmp/work/deep/c.txt"})
-	do[Done](t, s, "file_remove", at("/tmp/work/b.bin", nil))
-	refuse(t, s, "not_found", "file_remove", at("/tmp/work/b.bin", nil))
-	if got := shell(t, s, id, "cd /tmp/work && find . -type f"); got != "./deep/c.txt\n" {
+	refuse(t, s, "invalid", "file_search", at("/tmp/place", args{"pattern": "("}))
+	do[Done](t, s, "file_move", args{"sandbox": id, "from": "/tmp/place/a.txt", "to": "/tmp/place/deep/c.txt"})
+	do[Done](t, s, "file_remove", at("/tmp/place/b.bin", nil))
+	refuse(t, s, "not_found", "file_remove", at("/tmp/place/b.bin", nil))
+	if got := shell(t, s, id, "cd /tmp/place && find . -type f"); got != "./deep/c.txt\n" {
 		t.Errorf("left is %q", got)
 	}
-	if f := refuse(t, s, "not_found", "file_read", at("/tmp/work/gone", nil)); f.Next.Tool != "file_list" || f.Next.Arguments["path"] != "/tmp/work" {
+	if f := refuse(t, s, "not_found", "file_read", at("/tmp/place/gone", nil)); f.Next.Tool != "file_list" || f.Next.Arguments["path"] != "/tmp/place" {
 		t.Errorf("what to do about a file that is not there: %+v", f.Next)
 	}
 }

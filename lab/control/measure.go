@@ -28,20 +28,14 @@ var axis = profile.AgentControl.String()
 func Measure(ctx context.Context, systems []lab.System, opts Options, to *run.Store) error {
 	opts.Progress = cmp.Or(opts.Progress, lab.NewProgress(nil))
 	for _, s := range systems {
-		step := "agent-control of " + s.Name
-		if to.Has(step) {
-			continue
-		}
-		opts.Progress.Say("%s", step)
-		if err := measure(ctx, s, opts, to); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
+		err := to.Step("agent-control of "+s.Name, opts.Progress, func() error {
+			err := measure(ctx, s, opts, to)
+			if err != nil && ctx.Err() == nil {
+				err = to.Miss(s.Name, axis, "", err.Error())
 			}
-			if err := to.Miss(s.Name, axis, "", err.Error()); err != nil {
-				return err
-			}
-		}
-		if err := to.Append(run.Record{Kind: run.Done, Step: step}); err != nil {
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -28,21 +28,15 @@ func Measure(ctx context.Context, systems []lab.System, opts Options, to *run.St
 	opts.Progress = cmp.Or(opts.Progress, lab.NewProgress(nil))
 	for round := range opts.Rounds {
 		for _, s := range systems {
-			step := fmt.Sprintf("density of %s, round %d", s.Name, round)
-			if to.Has(step) {
-				continue
-			}
-			opts.Progress.Say("%s", step)
 			c := &crowd{opts: opts, system: s, round: round, to: to}
-			if err := c.measure(ctx); err != nil {
-				if ctx.Err() != nil {
-					return ctx.Err()
+			err := to.Step(fmt.Sprintf("density of %s, round %d", s.Name, round), opts.Progress, func() error {
+				err := c.measure(ctx)
+				if err != nil && ctx.Err() == nil {
+					err = to.Miss(s.Name, axis, run.Memory, err.Error())
 				}
-				if err := to.Miss(s.Name, axis, run.Memory, err.Error()); err != nil {
-					return err
-				}
-			}
-			if err := to.Append(run.Record{Kind: run.Done, Step: step}); err != nil {
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}

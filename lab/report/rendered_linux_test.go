@@ -44,7 +44,7 @@ func startBrowser(t *testing.T) *browser {
 	// Its own sandbox wants an ordinary user; the page is ours.
 	cmd := exec.Command(name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir())
-	cmd.ExtraFiles = []*os.File{inRead, outWrite} // descriptors 3 and 4
+	cmd.ExtraFiles = []*os.File{inRead, outWrite}         // descriptors 3 and 4
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it leaves things there
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

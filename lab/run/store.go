@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"aether/lab"
 	"aether/sandbox"
 )
 
@@ -92,6 +93,19 @@ func (s *Store) Has(step string) bool {
 		}
 	}
 	return false
+}
+
+// Step does what a run needs once: what was done before is left out, also when the run was
+// stopped since.
+func (s *Store) Step(step string, say *lab.Progress, do func() error) error {
+	if s.Has(step) {
+		return nil
+	}
+	say.Say("%s", step)
+	if err := do(); err != nil {
+		return err
+	}
+	return s.Append(Record{Kind: Done, Step: step})
 }
 
 // Append writes a record. It is in the file, as a whole line, when Append returns.

@@ -19,16 +19,8 @@ var axis = profile.Snapshotting.String()
 func Measure(ctx context.Context, systems []lab.System, opts Options, to *run.Store) error {
 	opts.Progress = cmp.Or(opts.Progress, lab.NewProgress(nil))
 	for _, s := range systems {
-		step := "snapshotting of " + s.Name
-		if to.Has(step) {
-			continue
-		}
-		opts.Progress.Say("%s", step)
 		m := &measurement{opts: opts, system: s, to: to}
-		if err := m.measure(ctx); err != nil {
-			return err
-		}
-		if err := to.Append(run.Record{Kind: run.Done, Step: step}); err != nil {
+		if err := to.Step("snapshotting of "+s.Name, opts.Progress, func() error { return m.measure(ctx) }); err != nil {
 			return err
 		}
 	}

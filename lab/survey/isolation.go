@@ -12,8 +12,7 @@ import (
 // isolation has a program look out of a sandbox of each system.
 func (s *survey) isolation(ctx context.Context) error {
 	for _, one := range s.systems {
-		s.opts.Progress.Say("isolation of %s", one.Name)
-		if err := s.try(ctx, one); err != nil {
+		if err := s.to.Step("isolation of "+one.Name, s.opts.Progress, func() error { return s.try(ctx, one) }); err != nil {
 			return err
 		}
 	}
@@ -22,10 +21,6 @@ func (s *survey) isolation(ctx context.Context) error {
 
 func (s *survey) try(ctx context.Context, one lab.System) error {
 	name := profile.Isolation.String()
-	step := "isolation of " + one.Name
-	if s.to.Has(step) {
-		return nil
-	}
 	found, err := isolation.Measure(ctx, one.Driver, isolation.Options{Patience: s.amount.trial})
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -47,7 +42,7 @@ func (s *survey) try(ctx context.Context, one lab.System) error {
 		}
 		records = append(records, rec)
 	}
-	for _, r := range append(records, run.Record{Kind: run.Done, Step: step}) {
+	for _, r := range records {
 		if err := s.to.Append(r); err != nil {
 			return err
 		}

@@ -17,13 +17,13 @@ func TestMkdirFor(t *testing.T) {
 	root, inside, _ := place(t)
 	maker, owner := Identity{12345, 12345}, Identity{54321, 54321}
 	must(t, os.Chown(inside, maker.UID, maker.GID))
-	must(t, root.MkdirFor("/work/deep/er", 0o755, maker, owner))
-	info, err := os.Stat(filepath.Join(inside, "work"))
+	must(t, root.MkdirFor("/place/deep/er", 0o755, maker, owner))
+	info, err := os.Stat(filepath.Join(inside, "place"))
 	must(t, err)
 	if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != owner.UID || int(st.Gid) != owner.GID {
 		t.Errorf("it is %d's", st.Uid)
 	}
-	if err := owner.Do(func() error { return root.MkdirAll("/work/deep/er", 0o755) }); err != nil {
+	if err := owner.Do(func() error { return root.MkdirAll("/place/deep/er", 0o755) }); err != nil {
 		t.Error(err)
 	}
 	must(t, os.Mkdir(filepath.Join(inside, "there"), 0o755))

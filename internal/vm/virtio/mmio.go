@@ -70,8 +70,8 @@ type device interface {
 	queues() int
 	// config is what the guest can read of it.
 	config() []byte
-	// serve does what there is to do in a queue, up to as much as it holds: whatever the
-	// guest adds meanwhile it notifies of again.
+	// serve does what there is to do in a queue, up to as much as it holds: the guest sends
+	// another notification for buffers that it adds later.
 	serve(n int, q []*queue) error
 	// reset forgets what the guest has begun.
 	reset()
