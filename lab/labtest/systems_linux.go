@@ -26,11 +26,7 @@ func Cells(t *testing.T) lab.System {
 		return cell.New(cell.Options{Images: images, RunDir: filepath.Join(dir, "cell"), SnapshotDir: filepath.Join(dir, "snapshots")})
 	}
 	cells := newCells()
-	t.Cleanup(func() {
-		if err := cells.(sandbox.Closer).Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	closeLast(t, cells)
 	return lab.System{Name: cell.Name, Driver: cells, New: newCells}
 }
 
@@ -58,11 +54,21 @@ func Systems(t *testing.T) []lab.System {
 		return bubblewrap.New(bubblewrap.Options{Images: images, RunDir: filepath.Join(dir, "bwrap")})
 	}
 	peer := newPeer()
+	closeLast(t, peer)
 	if report := peer.Probe(t.Context()); !report.Usable {
 		t.Log("without bubblewrap:", report.Reason)
 		return list
 	}
 	return append(list, lab.System{Name: bubblewrap.Name, Driver: peer, New: newPeer})
+}
+
+// closeLast closes a driver when the test is over.
+func closeLast(t *testing.T, driver sandbox.Driver) {
+	t.Cleanup(func() {
+		if err := driver.(sandbox.Closer).Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Store is an empty run.
