@@ -79,6 +79,9 @@ func (p *Port) plug(n *netdev.Namespace) error {
 	if err := p.tap.Configure(n.Way()); err != nil {
 		return err
 	}
+	if err := activate(links, p.link); err != nil {
+		return err
+	}
 	address := p.tap.Address.AsSlice()
 	if err := links.RouteAdd(&netlink.Route{LinkIndex: p.link, Scope: netlink.SCOPE_LINK, Dst: ipNet(single(p.tap.Address))}); err != nil {
 		return fmt.Errorf("the way to the sandbox: %w", err)

@@ -133,6 +133,9 @@ func (r *Router) connectHost() error {
 	if err := plugged(r.links, link, netip.PrefixFrom(u.at(localPlace), blockBits), netip.PrefixFrom(u.at(outerPlace), blockBits)); err != nil {
 		return err
 	}
+	if err := u.activate(); err != nil {
+		return err
+	}
 	return r.links.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: u.at(hostPlace).AsSlice()})
 }
 

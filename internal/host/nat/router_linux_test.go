@@ -220,3 +220,30 @@ func TestHostThatDoesNotForward(t *testing.T) {
 		t.Errorf("the host's setting is %q, %v", text, err)
 	}
 }
+
+// TestFirstDatagram: what is sent to a sandbox right after it has joined arrives.
+func TestFirstDatagram(t *testing.T) {
+	w := newWorld(t)
+	for range 40 {
+		b := w.join(Rules{Public: true})
+		var to, from net.PacketConn
+		err := errors.Join(b.namespace.Do(func() (err error) {
+			to, err = net.ListenPacket("udp4", ":9")
+			return err
+		}), w.router.namespace.Do(func() (err error) {
+			from, err = net.ListenPacket("udp4", sandbox.Gateway+":0")
+			return err
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = from.WriteTo([]byte("hello"), &net.UDPAddr{IP: b.address.AsSlice(), Port: 9})
+		err = errors.Join(err, to.SetReadDeadline(time.Now().Add(patience)))
+		if _, _, failed := to.ReadFrom(make([]byte, 8)); err != nil || failed != nil {
+			t.Errorf("%v: %v, %v", b.address, err, failed)
+		}
+		if err := errors.Join(to.Close(), from.Close(), b.port.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -162,6 +162,20 @@ func (u *uplink) configureHost(host *netlink.Handle) error {
 	return plugged(host, link, netip.PrefixFrom(u.at(hostPlace), blockBits))
 }
 
+// activate is for the host's end, once the router's is up.
+func (u *uplink) activate() error {
+	host, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	link, err := host.LinkByName(u.name)
+	if err != nil {
+		return err
+	}
+	return activate(host, link.Attrs().Index)
+}
+
 // plugged gives a device its addresses and brings it up.
 func plugged(h *netlink.Handle, link netlink.Link, addresses ...netip.Prefix) error {
 	for _, a := range addresses {
@@ -170,6 +184,20 @@ func plugged(h *netlink.Handle, link netlink.Link, addresses ...netip.Prefix) er
 		}
 	}
 	return h.LinkSetUp(link)
+}
+
+// activate has the end of a cable send from now on, whose other end has just come up. The
+// kernel does so by itself, but later, from a queue of work, and drops what is sent before:
+// the answer to a sandbox's first question, on a busy host.
+func activate(h *netlink.Handle, link int) error {
+	err := h.QdiscReplace(&netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link, Parent: netlink.HANDLE_ROOT}, QdiscType: "noqueue"})
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil // a kernel without packet schedulers, which activates in its own time
+	}
+	if err != nil {
+		return fmt.Errorf("activate a cable: %w", err)
+	}
+	return nil
 }
 
 // protect makes the host's table: what comes from the router is only what it should, and

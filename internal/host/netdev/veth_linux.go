@@ -46,6 +46,7 @@ func (t Tap) makeVeth(way Way, socket int) error {
 	peer.Name = peerName
 	s.Call(unix.SYS_IOCTL, inetFd, unix.SIOCSIFMTU, peer.interfaceRequest(s, binary.NativeEndian.AppendUint32(nil, uint32(t.MTU))))
 	s.Call(unix.SYS_IOCTL, inetFd, unix.SIOCSIFFLAGS, peer.request(s, unix.IFF_UP|unix.IFF_NOARP))
+	t.activate(s)
 	t.packetSocket(s) // not before the device is up, or that is what is read first
 	s.Call(unix.SYS_SENDMSG, uintptr(socket), rightsMessage(s, packetFd), 0)
 	s.Exit()
@@ -66,9 +67,26 @@ func (t Tap) link(s *spawn.Script) (answer []byte) {
 	info = append(info, attribute(unix.IFLA_INFO_DATA, attribute(vethInfoPeer, peer))...)
 	body := append(linkHeader(ourIndex), attribute(unix.IFLA_IFNAME, append([]byte(t.Name), 0))...)
 	body = append(body, attribute(unix.IFLA_LINKINFO, info)...)
+	return ask(s, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
+}
+
+// activate appends that the sandbox's end, which came up before the other, sends from now
+// on: the kernel would have it do so later, and drop what is sent before. What the kernel
+// answers does not matter, since one that has no packet schedulers does not know the request.
+func (t Tap) activate(s *spawn.Script) {
+	const root = 0xffffffff  // TC_H_ROOT
+	body := make([]byte, 20) // struct tcmsg
+	binary.NativeEndian.PutUint32(body[4:], ourIndex)
+	binary.NativeEndian.PutUint32(body[12:], root)
+	const kind = 1 // TCA_KIND
+	ask(s, unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, append(body, attribute(kind, []byte("noqueue\x00"))...))
+}
+
+// ask appends a request to the kernel, and gives its answer.
+func ask(s *spawn.Script, kind, flags uint16, body []byte) (answer []byte) {
 	message := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
-	message = binary.NativeEndian.AppendUint16(message, unix.RTM_NEWLINK)
-	message = binary.NativeEndian.AppendUint16(message, unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	message = binary.NativeEndian.AppendUint16(message, kind)
+	message = binary.NativeEndian.AppendUint16(message, unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags)
 	message = append(append(message, make([]byte, 8)...), body...)
 	at, mem := s.Bytes(len(message))
 	copy(mem, message)

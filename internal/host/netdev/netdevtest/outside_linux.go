@@ -63,7 +63,7 @@ func (o *Outside) connect() error {
 		return err
 	}
 	defer host.Close()
-	if err := errors.Join(up(o.links, "host", outsideAddress), up(host, HostDevice, HostAddress)); err != nil {
+	if err := errors.Join(up(o.links, "host", outsideAddress), up(host, HostDevice, HostAddress), activate(o.links, "host")); err != nil {
 		return err
 	}
 	if err := host.RouteAdd(&netlink.Route{Gw: net.ParseIP(outsideAddress)}); err != nil {
@@ -81,6 +81,15 @@ func up(h *netlink.Handle, name, address string) error {
 		return err
 	}
 	return h.LinkSetUp(link)
+}
+
+// activate has the end that came up first send from now on: the kernel would do so later.
+func activate(h *netlink.Handle, name string) error {
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return h.QdiscReplace(&netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT}, QdiscType: "noqueue"})
 }
 
 // Forward has the host forward what comes from outside, or not.
