@@ -77,7 +77,11 @@ func (b *box) take(ctx context.Context) (release func(), err error) {
 func (b *box) view() Sandbox {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.record.Sandbox
+	s := b.record.Sandbox
+	if s.Instance = b.record.Instances; b.inside == nil || b.leaving {
+		s.Instance++
+	}
+	return s
 }
 
 func (b *box) copy() record {

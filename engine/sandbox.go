@@ -110,6 +110,10 @@ type Sandbox struct {
 	// Exit and EndedAt are of one that has ended.
 	Exit    *sandbox.Exit `json:"exit,omitempty"`
 	EndedAt time.Time     `json:"ended_at,omitzero"`
+
+	// Instance is the number of the one that serves it, or will if there is none now. A
+	// connection to the guest service is to one of them, and of no use to the next.
+	Instance int `json:"-"`
 }
 
 // Query chooses sandboxes. Everything that is set must hold.

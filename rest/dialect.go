@@ -118,7 +118,7 @@ func (v *Visit) Failure(err error) Failure {
 // Guest carries the request to a path of a sandbox's guest service, and the answer back.
 // Keys and tokens do not go there.
 func (v *Visit) Guest(id, path string) error {
-	return v.server.guestOf(v.request.answer(v.Writer), v.request, target{v.Who, id}, path)
+	return v.server.guestOf(v.request.answer(v.Writer), v.request, target{who: v.Who, id: id}, path)
 }
 
 // Patience is how long a reader may take for each part of an answer.

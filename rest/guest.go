@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -32,10 +33,11 @@ type guests struct {
 
 type whoKey struct{}
 
-// target is for whom a connection is made, and to which sandbox.
+// target is for whom a connection is made, and to which instance of which sandbox.
 type target struct {
-	who engine.Caller
-	id  string
+	who      engine.Caller
+	id       string
+	instance int
 }
 
 func newGuests(e Engine) guests {
@@ -65,16 +67,18 @@ func (g guests) close() {
 }
 
 func (s *Server) guest(a *answer, r *request) error {
-	return s.guestOf(a, r, target{r.who, r.PathValue("id")}, r.PathValue("path"))
+	return s.guestOf(a, r, target{who: r.who, id: r.PathValue("id")}, r.PathValue("path"))
 }
 
 // guestOf carries a request to the guest service of a sandbox and its answer back, both as
-// they come. A connection that is kept may have been opened for another caller, so the
-// engine is asked each time.
+// they come. A connection that is kept may have been opened for another caller, or to an
+// instance that was paused or rolled back since, so the engine is asked each time.
 func (s *Server) guestOf(a *answer, r *request, to target, path string) error {
-	if _, err := s.opts.Engine.Get(r.Context(), to.who, to.id); err != nil {
+	box, err := s.opts.Engine.Get(r.Context(), to.who, to.id)
+	if err != nil {
 		return err
 	}
+	to.instance = box.Instance
 	control := http.NewResponseController(a)
 	if r.ProtoMajor == 1 {
 		if err := control.EnableFullDuplex(); err != nil {
@@ -125,7 +129,7 @@ func (s *Server) endBody(a *answer, r *request) func() {
 func (g guests) send(r *request, to target, path string) (*http.Response, error) {
 	ctx := context.WithValue(r.Context(), whoKey{}, to)
 	out := r.Clone(ctx)
-	out.URL = &url.URL{Scheme: "http", Host: to.id, Path: "/" + path, RawQuery: r.URL.RawQuery}
+	out.URL = &url.URL{Scheme: "http", Host: fmt.Sprintf("%s.%d", to.id, to.instance), Path: "/" + path, RawQuery: r.URL.RawQuery}
 	out.Host, out.RequestURI, out.Close = "guest", "", false
 	out.Body = io.NopCloser(r.Body) // of which a close would wait for the rest
 	if r.ContentLength == 0 {

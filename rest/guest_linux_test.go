@@ -298,3 +298,56 @@ func TestKeptConnectionOfAnEndedSandbox(t *testing.T) {
 	_, err = g.Read(t.Context(), "/etc/passwd")
 	wantClass(t, err, sandbox.NotFound)
 }
+
+// succeeded is a hostile engine whose sandbox is served by one instance after another.
+type succeeded struct {
+	hostile
+	instance *int
+}
+
+func (s succeeded) Get(ctx context.Context, who engine.Caller, id string) (engine.Sandbox, error) {
+	box, err := s.hostile.Get(ctx, who, id)
+	box.Instance = *s.instance
+	return box, err
+}
+
+// TestKeptConnectionOfAnotherInstance: what is said to a sandbox that was rolled back is not
+// sent by a connection to what it was before, even if that is still open.
+func TestKeptConnectionOfAnotherInstance(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for number := 1; ; number++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			go func() {
+				for readHeader(conn) != "" {
+					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", number)
+				}
+			}()
+		}
+	}()
+	instance := 1
+	d := openTo(t, succeeded{hostile{newCellEngine(t), l.Addr().String()}, &instance}, rest.Limits{})
+	for _, c := range []struct {
+		instance int
+		want     string
+	}{{1, "1"}, {1, "1"}, {2, "2"}, {2, "2"}} {
+		instance = c.instance
+		res, err := d.request(t, "/v1/sandboxes/s1/guest/files")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || string(text) != c.want {
+			t.Errorf("instance %d is answered by connection %q, %v", c.instance, text, err)
+		}
+	}
+}
