@@ -31,10 +31,17 @@ func (a *afar) open(_ context.Context, device []byte) (*os.File, error) {
 		return nil, err
 	}
 	ours, theirs, err := launch.SocketPair()
-	if err == nil {
-		a.streams <- ours
+	if err != nil {
+		return nil, err
 	}
-	return theirs, err
+	defer theirs.Close()
+	conn, err := net.FileConn(theirs) // as that to a machine's monitor is
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	a.streams <- ours
+	return conn.(*net.UnixConn).File()
 }
 
 // wantAnswer asks who has the gateway's address, which only a gateway answers.

@@ -29,9 +29,19 @@ func SocketPair() (*net.UnixConn, *os.File, error) {
 func Rights(files ...*os.File) []byte {
 	var fds []int
 	for _, file := range files {
-		fds = append(fds, int(file.Fd()))
+		fds = append(fds, descriptor(file))
 	}
 	return unix.UnixRights(fds...)
+}
+
+// descriptor is a file's. That which Fd gives of a connection's file waits from then on,
+// in whichever program has it: none of them could end a read by closing it.
+func descriptor(file *os.File) int {
+	fd := -1 // of a closed file, which the kernel refuses
+	if raw, err := file.SyscallConn(); err == nil {
+		_ = raw.Control(func(number uintptr) { fd = int(number) })
+	}
+	return fd
 }
 
 // Received takes the file out of such a message.
