@@ -1,12 +1,15 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"aether/internal/host/coredump"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,6 +30,7 @@ func privilegeTrials(facts) []trial {
 		{"a set-group-id program", func() error { return runsAsAnother("-g", os.Getegid()) }, nil},
 		{"securebits", func() error { return call(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, 0x2f) }, noPermission},
 		{"raise a hard limit", raisesLimit, noPermission},
+		{"have crashes told to the host", lowersCoreLimit, nil},
 	}
 	for _, line := range []struct{ name, value string }{{"CapInh", none}, {"CapPrm", none}, {"CapEff", none}, {"CapBnd", none},
 		{"CapAmb", none}, {"NoNewPrivs", "1"}, {"Seccomp", "2"}} {
@@ -74,8 +78,30 @@ func runsAsAnother(flag string, own int) error {
 
 func raisesLimit() error {
 	var now unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &now); err != nil {
+	if err := unix.Getrlimit(unix.RLIMIT_MSGQUEUE, &now); err != nil {
 		return err
 	}
-	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: now.Cur, Max: now.Max + 1<<20})
+	return unix.Setrlimit(unix.RLIMIT_MSGQUEUE, &unix.Rlimit{Cur: now.Cur, Max: now.Max + 1<<20})
+}
+
+// lowersCoreLimit passes if its limit of core dumps is another than the only one for which
+// the kernel tells no handler, or can be made so.
+func lowersCoreLimit() error {
+	wanted := unix.Rlimit{Cur: coredump.Limit, Max: coredump.Limit}
+	for _, to := range []unix.Rlimit{{}, {Cur: 1 << 20, Max: 1 << 20}} {
+		for _, set := range []func() error{
+			func() error { return nil },
+			func() error { return unix.Prlimit(0, unix.RLIMIT_CORE, &to, nil) },
+			func() error { return unix.Prlimit(os.Getpid(), unix.RLIMIT_CORE, &to, new(unix.Rlimit)) },
+			func() error {
+				return call(unix.SYS_SETRLIMIT, unix.RLIMIT_CORE, uintptr(unsafe.Pointer(&to)))
+			},
+		} {
+			var now unix.Rlimit
+			if err := errors.Join(set(), unix.Getrlimit(unix.RLIMIT_CORE, &now)); err != nil || now != wanted {
+				return err
+			}
+		}
+	}
+	return errHeld
 }

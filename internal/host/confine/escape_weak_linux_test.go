@@ -26,7 +26,8 @@ func TestEscapeNoticesWeakCells(t *testing.T) {
 		{"nothing covered: directories", []string{partMasks}, nil, "proc", "list fs"},
 		{"no landlock and no filter", []string{partLandlock, partFilter}, nil, "devices", "make a whiteout"},
 		{"no landlock and no filter: by renaming", []string{partLandlock, partFilter}, nil, "devices", "make a whiteout by renaming"},
-		{"no resource limits", []string{partRlimits}, nil, "privileges", "raise a hard limit"},
+		{"no resource limits", []string{partRlimits}, nil, "privileges", "have crashes told to the host"},
+		{"no filter: resource limits", []string{partFilter}, nil, "privileges", "have crashes told to the host"},
 		{"the host's network", nil, func(_ *scene, c *Config) { c.HostNetwork = true }, "network", "the host's loopback"},
 		{"the host's files", nil, showSecret, "files", "by its path"},
 	} {

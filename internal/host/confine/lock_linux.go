@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"aether/internal/host/coredump"
 	"aether/internal/host/seccomp"
 
 	"golang.org/x/sys/unix"
@@ -100,7 +101,7 @@ func (s script) rlimits(processes int64) {
 		resource int
 		value    uint64
 	}{
-		{unix.RLIMIT_CORE, 0}, // a core dump would be written by the host, where its pattern says
+		{unix.RLIMIT_CORE, coredump.Limit}, // nobody in the cell can lower it: the filter sees to that
 		{unix.RLIMIT_MEMLOCK, 8 << 20},
 		{unix.RLIMIT_MSGQUEUE, 819200},
 		{unix.RLIMIT_SIGPENDING, 4096},

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit is a size of core dumps for which the kernel writes none, neither to a file nor to
-// the program that kernel.core_pattern names. Zero does not do: the kernel writes to that
-// program whatever the limit is, but for this one.
-const limit = 1
+// Limit is a size of core dumps for which the kernel writes none, neither to a file nor to
+// the program that kernel.core_pattern names, which is the host's and root's. Zero does not
+// do: the kernel writes to that program whatever the limit is, but for this one.
+const Limit = 1
 
 // Refuse has the kernel write no core dump of this program, nor of those that it starts,
 // unless they ask for another limit: the hard limit stays as it is. There would be none of
@@ -20,7 +20,7 @@ func Refuse() error {
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &now); err != nil {
 		return fmt.Errorf("coredump: read the limit: %w", err)
 	}
-	now.Cur = min(limit, now.Max)
+	now.Cur = min(Limit, now.Max)
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &now); err != nil {
 		return fmt.Errorf("coredump: set the limit: %w", err)
 	}

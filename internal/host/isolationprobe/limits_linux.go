@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"aether/internal/host/coredump"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +21,7 @@ const mostFiles = 1 << 20
 
 var limitProbes = []probe{
 	{"limit-files", func(*looker) Sighting { return limited(unix.RLIMIT_NOFILE, mostFiles, "open files") }},
-	{"limit-core", func(*looker) Sighting { return limited(unix.RLIMIT_CORE, 0, "bytes of a core dump") }},
+	{"limit-core", func(*looker) Sighting { return limited(unix.RLIMIT_CORE, coredump.Limit, "bytes of a core dump") }},
 	{"limit-locked-memory", func(*looker) Sighting { return limited(unix.RLIMIT_MEMLOCK, 1<<30, "bytes of locked memory") }},
 }
 

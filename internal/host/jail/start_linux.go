@@ -1,10 +1,12 @@
 package jail
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 
+	"aether/internal/host/coredump"
 	"aether/internal/host/idrange"
 	"aether/internal/host/spawn"
 
@@ -140,7 +142,9 @@ func loseRights(s *spawn.Script, id int, asRoot bool) {
 	copy(mem, []byte{0x22, 0x05, 0x08, 0x20}) // version 3
 	data, _ := s.Bytes(dataSize)
 	s.Call(unix.SYS_CAPSET, head, data)
-	limit, _ := s.Bytes(16)
+	limit, mem := s.Bytes(16)
+	binary.NativeEndian.PutUint64(mem, coredump.Limit)
+	binary.NativeEndian.PutUint64(mem[8:], coredump.Limit)
 	s.Call(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, limit, 0)
 	s.Call(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }

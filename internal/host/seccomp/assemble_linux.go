@@ -23,6 +23,7 @@ const (
 	noFamily = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
 	einval   = unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)
 	noPair   = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
+	pretend  = unix.SECCOMP_RET_ERRNO // nothing is done, and the answer is success
 
 	noProtocol = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
 )
@@ -74,6 +75,14 @@ func (a *assembler) loadArg(i int) {
 	a.emit(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, uint32(offsetArgs+8*i))
 }
 
+// unlessNull has a verdict for an argument that is an address.
+func (a *assembler) unlessNull(i int, verdict uint32) {
+	a.loadArg(i)
+	a.unlessEqual(0, verdict)
+	a.emit(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, uint32(offsetArgs+8*i+4))
+	a.unlessEqual(0, verdict)
+}
+
 func (a *assembler) fresh() int {
 	a.last++
 	return a.last<<40 | 1
@@ -89,7 +98,7 @@ func (a *assembler) label(name int) {
 // link appends the returns and resolves the labels. Conditional jumps reach 255
 // instructions; a program that outgrows that is an error, found by the tests.
 func (a *assembler) link() ([]unix.SockFilter, error) {
-	for _, verdict := range []uint32{allow, eperm, enosys, noFamily, noProtocol, noPair, einval, kill} {
+	for _, verdict := range []uint32{allow, eperm, enosys, noFamily, noProtocol, noPair, einval, pretend, kill} {
 		if slices.ContainsFunc(a.code, func(i instruction) bool { return i.isJump && (i.onTrue == int(verdict) || i.not == int(verdict)) }) {
 			a.label(int(verdict))
 			a.ret(verdict)

@@ -70,7 +70,21 @@ var checks = append([]check{
 		a.ifAnyBit(unix.RENAME_WHITEOUT, eperm)
 		a.ret(allow)
 	}},
+	{unix.SYS_SETRLIMIT, noCoreLimit, func(a *assembler) {
+		a.loadArg(0)
+		a.ifEqual(unix.RLIMIT_CORE, pretend)
+		a.ret(allow)
+	}},
+	{unix.SYS_PRLIMIT64, noCoreLimit, func(a *assembler) {
+		a.loadArg(1)
+		a.unlessEqual(unix.RLIMIT_CORE, allow)
+		a.unlessNull(2, pretend)
+		a.ret(allow)
+	}},
 }, archChecks...)
+
+const noCoreLimit = "no other limit of core dumps than the one of the cell, for which the kernel writes none: a lower one would have them written " +
+	"to the host's handler. Success, and nothing is done: those who set it want no dump, and some programs end where they may not"
 
 const noGuards = "no guard pages, which some kernels do not tell from pages that were swapped out, so that a fork could not have them: " +
 	"EINVAL, as before Linux 6.13"
