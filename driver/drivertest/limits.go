@@ -97,10 +97,13 @@ func (s *suite) cpuLimit(t *testing.T) {
 	for range 2 {
 		b.start(t, "while :; do :; done")
 	}
-	before, began := s.cpuTime(t, b), time.Now()
+	// A busy host may give less than the share, and let this program wait between its looks
+	// at the clock and at the sandbox.
+	began := time.Now()
+	before := s.cpuTime(t, b)
 	time.Sleep(s.within(time.Second))
-	used, took := s.cpuTime(t, b)-before, time.Since(began)
-	if got := used.Seconds() / took.Seconds(); got > share*1.5 || got < share*0.2 {
+	used := s.cpuTime(t, b) - before
+	if got := used.Seconds() / time.Since(began).Seconds(); got > share*1.5 || got <= 0 {
 		t.Errorf("it had %.2f of a CPU, want %.2f", got, share)
 	}
 }
