@@ -63,11 +63,11 @@ func (m *monitor) Save(ctx context.Context, to vmm.State) error {
 	if err := m.call(ctx, "migrate-set-parameters", map[string]any{"max-bandwidth": int64(1) << 50}); err != nil {
 		return err
 	}
-	if err := m.hand(ctx, to.File, "migrate"); err != nil {
-		return err
+	err := m.hand(ctx, to.File, "migrate")
+	if err == nil {
+		err = m.awaitMigration(ctx)
 	}
-	err := m.awaitMigration(ctx)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // it may have begun, though nobody waited for the answer
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 		defer cancel()
 		err = errors.Join(err, m.call(ctx, "migrate_cancel", nil), m.awaitMigration(ctx))
@@ -142,8 +142,8 @@ func (m *monitor) awaitMigration(ctx context.Context) error {
 			return err
 		}
 		switch info.Status {
-		case "completed", "cancelled":
-			return nil
+		case "completed", "cancelled", "":
+			return nil // without a status: none was ever begun
 		case "failed":
 			return fmt.Errorf("QEMU could not write its state: %s", info.Reason)
 		}

@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"context"
+	"errors"
 	"crypto/rand"
 	"encoding/hex"
 	"path/filepath"
@@ -26,8 +27,13 @@ func (m *machine) hold(ctx context.Context) error {
 		return nil
 	}
 	err := pid1.Hold(ctx, m.line.Dial)
-	m.held = err == nil
-	return m.ending(err)
+	if m.held = true; err == nil {
+		return nil
+	}
+	// It may have been done, though nobody waited for the answer.
+	err = errors.Join(m.ending(err), m.letGo(ctx))
+	m.held = false
+	return err
 }
 
 // letGo lets the commands go on, whatever became of the caller.
