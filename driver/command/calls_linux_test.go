@@ -12,9 +12,10 @@ import (
 // numbers when it runs, and no names.
 func TestCallsAreThoseOfTheHostsFilter(t *testing.T) {
 	// Cells refuse these, whole or in part, for the sake of forks, which other systems
-	// make in other ways, and whiteouts, which are plain files to those.
+	// make in other ways, whiteouts, which are plain files to those, and other limits of core
+	// dumps, which programs end over that are refused them.
 	want := []string{"landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self",
-		"madvise", "mknodat", "prctl", "process_madvise", "renameat2"}
+		"madvise", "mknodat", "prctl", "prlimit64", "process_madvise", "renameat2", "setrlimit"}
 	name := regexp.MustCompile(`unix\.SYS_(\w+)`)
 	for _, file := range []string{"allowed_linux.go", "allowed_linux_amd64.go", "allowed_linux_arm64.go"} {
 		text, err := os.ReadFile("../../internal/host/seccomp/" + file)

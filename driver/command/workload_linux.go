@@ -54,11 +54,7 @@ func (b *workload) boot(ctx context.Context, program launch.Program, with beginn
 	if b.pipes, err = guestagent.NewPipes(); err != nil {
 		return nil, err
 	}
-	begin := b.begin
-	if b.engine.system.TakesDevice && with.network.Mode.Filtered() {
-		begin = b.beginConnected
-	}
-	dialer, err := begin(ctx, program, with)
+	dialer, err := b.begin(ctx, program, with)
 	switch {
 	case err == nil:
 		return dialer, nil
@@ -68,51 +64,52 @@ func (b *workload) boot(ctx context.Context, program launch.Program, with beginn
 	return nil, errors.Join(err, b.discard())
 }
 
-// begin gives the program its configuration at once, and a sandbox that lives its network.
+// begin starts the program, which waits for its configuration until its stage is opened: it
+// may put other things in the stage's place. Systems whose program takes a device have their
+// network before it too, and others when they live.
 func (b *workload) begin(ctx context.Context, program launch.Program, with beginning) (*channel.Dialer, error) {
-	file, err := launch.SealedFile(ConfigFile, with.config)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if _, err := file.Seek(0, 0); err != nil {
-		return nil, err
-	}
-	if err := b.launch(program, file); err != nil {
-		return nil, err
-	}
-	dialer, err := b.meet(ctx, with.join)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.connect(ctx, with.network, with.key); err != nil {
-		return nil, err
-	}
-	return dialer, b.settle(ctx, dialer.Dial)
-}
-
-// beginConnected is begin with a network before the program, which waits for its
-// configuration meanwhile.
-func (b *workload) beginConnected(ctx context.Context, program launch.Program, with beginning) (*channel.Dialer, error) {
 	config, later, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+	connectsFirst := b.engine.system.TakesDevice && with.network.Mode.Filtered()
 	err = errors.Join(b.launch(program, config), config.Close())
 	if err == nil {
+		err = b.openStage()
+	}
+	if err == nil && connectsFirst {
 		err = b.connect(ctx, with.network, with.key)
 	}
 	if err == nil {
-		_, err = later.Write(with.config)
+		err = configure(ctx, later, with.config)
 	}
 	if err = errors.Join(err, later.Close()); err != nil {
 		return nil, err
 	}
 	dialer, err := b.meet(ctx, with.join)
+	if err == nil && !connectsFirst {
+		err = b.connect(ctx, with.network, with.key)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return dialer, b.settle(ctx, dialer.Dial)
+}
+
+// configure gives a program its configuration. One that has ended is for meet to explain.
+func configure(ctx context.Context, to *os.File, config []byte) error {
+	deadline, _ := ctx.Deadline()
+	if err := to.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	switch _, err := to.Write(config); {
+	case errors.Is(err, syscall.EPIPE):
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return context.DeadlineExceeded
+	default:
+		return err
+	}
 }
 
 func (b *workload) launch(program launch.Program, config *os.File) (err error) {
@@ -126,14 +123,10 @@ func (b *workload) meet(ctx context.Context, join join) (_ *channel.Dialer, err 
 	if err := b.engine.groups.limit(b.group, b.limits); err != nil {
 		return nil, err
 	}
-	if err := b.openStage(); err != nil {
-		return nil, err
-	}
 	return join(ctx, b.pipes)
 }
 
-// openStage opens what is looked at later. The stage is there before the program is, and
-// stays as it is.
+// openStage opens what is looked at later. The stage is there before the program is.
 func (b *workload) openStage() (err error) {
 	on := func(place string) string { return fmt.Sprintf("/proc/%d/root%s", b.monitor.Pid(), place) }
 	if b.root, err = inroot.Open(on(b.engine.host.Root())); err != nil || b.engine.system.Opaque {

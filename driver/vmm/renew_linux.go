@@ -2,9 +2,9 @@ package vmm
 
 import (
 	"context"
-	"errors"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"path/filepath"
 	"time"
 
