@@ -35,7 +35,7 @@ func labRunCommand(drivers *drivers) *cobra.Command {
 		Long: "Measure systems: how long a sandbox takes to the first byte of its first command, what idle ones cost the host, what is\n" +
 			"kept when a running one is copied, and what agents can do with them. Systems take turns, so that whatever else the\n" +
 			"host does falls on all alike. A run that was stopped goes on with the same --out; what a system cannot do, or this\n" +
-			"host has not, is absent with its reason. Without --quick it takes half an hour or more; with it, less than three minutes.",
+			"host has not, is absent with its reason. Without --quick it takes some twenty minutes; with it, less than three.",
 		Example: "  aether lab run --quick\n  aether lab run --systems cell,docker --axes start-latency,density --out ./run\n  aether lab run --out ./run     # goes on",
 		Args:    noArguments,
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,45 +83,87 @@ func parseProcess(line string) (p Process, err error) {
 }
 
 // Of are those processes that are of sandboxes with certain ids: what this program has
-// started, what names an id in its arguments or control groups, and everything that
-// those have started; without what was there before.
+// started, what names an id in its arguments, control groups or environment, what names
+// the container that such a process is in, which is how a daemon's helpers are told, and
+// everything that those have started; without what was there before.
 func (all Processes) Of(ids []string, before Processes) (Processes, error) {
-	found := Processes{}
-	self := os.Getpid()
+	late := Processes{}
 	for pid, p := range all {
-		if old, ok := before[pid]; ok && old.Began == p.Began || pid == self {
-			continue
-		}
-		named, err := names(pid, ids)
-		if err != nil {
-			return nil, err
-		}
-		if named || all.below(pid, self) {
-			found[pid] = p
+		if old, ok := before[pid]; (!ok || old.Began != p.Began) && pid != os.Getpid() {
+			late[pid] = p
 		}
 	}
-	for pid, p := range all {
-		if old, ok := before[pid]; ok && old.Began == p.Began {
-			continue
-		}
-		for root := range found {
-			if all.below(pid, root) {
-				found[pid] = p
-				break
-			}
+	found, err := late.naming(ids, "cmdline", "cgroup", "environ")
+	if err != nil {
+		return nil, err
+	}
+	containers, err := found.containers()
+	if err != nil {
+		return nil, err
+	}
+	helpers, err := late.naming(containers, "cmdline", "cgroup")
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(found, helpers)
+	roots := maps.Clone(found)
+	roots[os.Getpid()] = Process{}
+	for pid, p := range late {
+		if all.below(pid, roots) {
+			found[pid] = p
 		}
 	}
 	return found, nil
 }
 
-// below says whether a process descends from another.
-func (all Processes) below(pid, root int) bool {
+// naming are those that name one of the words in one of their files.
+func (all Processes) naming(words []string, files ...string) (Processes, error) {
+	found := Processes{}
+	for pid, p := range all {
+		named, err := names(pid, words, files)
+		if err != nil {
+			return nil, err
+		}
+		if named {
+			found[pid] = p
+		}
+	}
+	return found, nil
+}
+
+// containerName is how daemons name the control groups of containers.
+var containerName = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+
+// containers are the names that daemons have given to what these processes are in, without
+// the one that this program is in itself.
+func (all Processes) containers() (list []string, err error) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	for pid := range all {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if name := containerName.Find(text); name != nil && !bytes.Contains(own, name) && !slices.Contains(list, string(name)) {
+			list = append(list, string(name))
+		}
+	}
+	return list, nil
+}
+
+// below says whether a process descends from one of others.
+func (all Processes) below(pid int, roots Processes) bool {
 	for range len(all) {
 		p, ok := all[pid]
 		if !ok || p.Parent == 0 {
 			return false
 		}
-		if p.Parent == root {
+		if _, ok := roots[p.Parent]; ok {
 			return true
 		}
 		pid = p.Parent
@@ -127,18 +171,19 @@ func (all Processes) below(pid, root int) bool {
 	return false
 }
 
-// names says whether a process names one of the ids.
-func names(pid int, ids []string) (bool, error) {
-	for _, file := range []string{"cmdline", "cgroup"} {
+// names says whether a process names one of the words. What it keeps from this user names
+// nothing.
+func names(pid int, words, files []string) (bool, error) {
+	for _, file := range files {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if gone(err) {
-			return false, nil
+		if gone(err) || errors.Is(err, fs.ErrPermission) {
+			continue
 		}
 		if err != nil {
 			return false, err
 		}
-		for _, id := range ids {
-			if bytes.Contains(text, []byte(id)) {
+		for _, word := range words {
+			if bytes.Contains(text, []byte(word)) {
 				return true, nil
 			}
 		}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -56,6 +57,42 @@ func TestProcesses(t *testing.T) {
 	}
 	if pss, err := (Processes{1 << 30: {}}).PSS(); err != nil || pss != 0 {
 		t.Errorf("one that has ended holds %d, %v", pss, err)
+	}
+}
+
+// TestProcessesOfSandboxes: what a daemon has started is told by the id that it has in its
+// environment, and what names none is left out.
+func TestProcessesOfSandboxes(t *testing.T) {
+	before, err := ReadProcesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// They outlive the shell, so that they descend from nobody here.
+	said, err := exec.Command("sh", "-c", "HOSTNAME=lab-id-one sleep 60 >/dev/null 2>&1 & echo $!; sleep 60 >/dev/null 2>&1 & echo $!").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var with, without int
+	if _, err := fmt.Sscan(string(said), &with, &without); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{with, without} {
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Kill()
+	}
+	all, err := ReadProcesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := all.Of([]string{"lab-id-one"}, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := ours[with]; !ok || len(ours) != 1 {
+		t.Errorf("want %d alone and not %d: %v", with, without, ours)
 	}
 }
 

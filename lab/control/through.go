@@ -19,8 +19,9 @@ import (
 	"aether/tool"
 )
 
-// maxSandboxes is the quota that the policy is shown by.
-const maxSandboxes = 3
+// maxSandboxes is the quota that the policy is shown by: the sandbox and its fork, so that
+// a system that boots for seconds need not do so once more.
+const maxSandboxes = 2
 
 // through has an engine with the system alone do what agents do, by their tools.
 func through(ctx context.Context, s lab.System, dir string) (_ findings, err error) {

@@ -76,11 +76,22 @@ func (c *crowd) measure(ctx context.Context) (err error) {
 	if c.own, err = lab.ReadPSS(os.Getpid()); err != nil {
 		return err
 	}
-	for _, n := range c.opts.Levels {
+	var pace time.Duration // of each sandbox of the level before
+	for i, n := range c.opts.Levels {
+		if i > 0 && pace*time.Duration(n-len(c.alive)) > c.opts.Grow {
+			return c.to.Miss(c.system.Name, axis, fmt.Sprintf("%d alive", n), fmt.Sprintf("at %v for each they would take longer than %v", pace.Round(time.Millisecond), c.opts.Grow))
+		}
+		began, had := time.Now(), len(c.alive)
 		full, err := c.grow(ctx, n)
 		if err != nil {
 			return err
 		}
+		// The least that there can be is measured however many those are. Further up, only
+		// the levels are: runs are compared by them.
+		if full && i > 0 {
+			return c.to.Miss(c.system.Name, axis, fmt.Sprintf("%d alive", n), fmt.Sprintf("%d were alive when time or half of the memory was over", len(c.alive)))
+		}
+		pace = time.Since(began) / time.Duration(max(1, len(c.alive)-had))
 		if err := c.weigh(ctx); err != nil || full {
 			return err
 		}

@@ -12,8 +12,8 @@ type Options struct {
 	Levels []int
 	// Rounds is how often each system gets there.
 	Rounds int
-	// Grow is how long a system may take to a level; it is then measured with as many as
-	// there are, and goes no higher.
+	// Grow is how long a system may take to a level; it then goes no higher. One that does
+	// not get to the first level is measured with as many as there are.
 	Grow time.Duration
 	// Settle is how long memory may take to settle, and Idle how long the processors are
 	// watched.

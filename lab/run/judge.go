@@ -87,6 +87,9 @@ func judgeDensity(a Axis) (float64, string, string) {
 	}
 	// What processes hold is a floor that no noise of the host can take away.
 	held := max(memory.Median, pss)
+	if held <= 0 {
+		return 0, "", "what idle sandboxes hold is lost in what else the host does: repeat the run when it is quiet"
+	}
 	why := fmt.Sprintf("each of %v idle sandboxes holds %.0f KiB of the host (%.0f by what it has available, %.0f in processes) and keeps %.4f of a processor busy",
 		memory.At, held, memory.Median, pss, busy)
 	return score.Density(held, busy), why, ""

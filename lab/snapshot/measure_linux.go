@@ -34,18 +34,21 @@ type measurement struct {
 	to     *run.Store
 }
 
-// measure tells failures of the system as reasons, and returns those of the run.
+// measure tells failures of the system as reasons, and returns those of the run. What one
+// way leaves of its share of the budget is the next one's.
 func (m *measurement) measure(ctx context.Context) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, m.opts.Budget, fmt.Errorf("the system took longer than the %v that it has in this run", m.opts.Budget))
+	bounded, cancel := context.WithTimeoutCause(ctx, m.opts.Budget, m.late())
 	defer cancel()
-	for _, w := range m.ways() {
+	end := time.Now().Add(m.opts.Budget)
+	ways := m.ways()
+	for i, w := range ways {
 		if w.absent != "" {
 			if err := m.none(w); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := m.way(bounded, w); err != nil {
+		if err := m.way(bounded, w, share(end, len(ways)-i)); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -58,6 +61,15 @@ func (m *measurement) measure(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (m *measurement) late() error {
+	return fmt.Errorf("the system took longer than the %v that it has in this run", m.opts.Budget)
+}
+
+// share is the end of the first of so many parts of the time that is left.
+func share(end time.Time, parts int) time.Time {
+	return time.Now().Add(time.Until(end) / time.Duration(parts))
 }
 
 // none records that a way is not there, and thus keeps nothing.
@@ -81,16 +93,27 @@ func (m *measurement) took(figure string, at float64, t time.Duration, round int
 	return m.sample(figure, at, lab.Micros(t), run.Microseconds, round)
 }
 
-// way measures one way, at every size and with every number of copies.
-func (m *measurement) way(ctx context.Context, w way) error {
+// way measures one way, at every size and with every number of copies, until its time is
+// over. The first size is that of the score, which is measured whatever the time.
+func (m *measurement) way(ctx context.Context, w way, until time.Time) error {
+	var took time.Duration // by the size before
 	for i, mib := range m.opts.Sizes {
-		if err := m.size(ctx, w, mib, i == 0); err != nil {
-			return err
-		}
-		if i == 0 {
-			if err := m.connections(ctx, w); err != nil {
+		if i > 0 && time.Now().Add(took).After(until) {
+			if err := m.to.Miss(m.system.Name, axis, fmt.Sprintf("%s of %d MiB", w.name, mib), m.late().Error()); err != nil {
 				return err
 			}
+			continue
+		}
+		began := time.Now()
+		if err := m.size(ctx, w, mib, i == 0, share(until, len(m.opts.Sizes)-i)); err != nil {
+			return err
+		}
+		took = time.Since(began)
+		if i > 0 {
+			continue
+		}
+		if err := m.connections(ctx, w); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -126,22 +149,39 @@ func (m *measurement) connections(ctx context.Context, w way) (err error) {
 }
 
 // size measures one size. The first also shows what is kept, and that of the score also
-// what many copies cost.
-func (m *measurement) size(ctx context.Context, w way, mib int, first bool) (err error) {
+// what many copies cost, in half of the time.
+func (m *measurement) size(ctx context.Context, w way, mib int, first bool, until time.Time) (err error) {
 	source, err := newSource(ctx, m.system.Driver, m.opts.Dir, mib, false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.close()) }()
+	enough, many := until, mib == run.ScoredMiB && w.name == m.bestWay()
+	if many {
+		enough = share(until, 2)
+	}
+	var took time.Duration // by the last
 	for round := range m.opts.Rounds {
+		began := time.Now()
+		if round > 0 && began.Add(took).After(enough) {
+			break
+		}
 		if err := m.once(ctx, w, source, first && round == 0, round); err != nil {
 			return err
 		}
+		took = time.Since(began)
 	}
-	if mib != run.ScoredMiB {
+	if !many {
 		return nil
 	}
 	for _, n := range m.opts.Copies {
+		if time.Now().Add(time.Duration(n) * took).After(until) {
+			err := m.to.Miss(m.system.Name, axis, fmt.Sprintf("%d copies", n), fmt.Sprintf("one takes %v, so that they would take longer than this run has for them", took.Round(time.Millisecond)))
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if err := m.copies(ctx, w, source, n); err != nil {
 			return err
 		}
@@ -175,9 +215,6 @@ func (m *measurement) once(ctx context.Context, w way, source *source, show bool
 
 // copies makes many at once, and weighs them.
 func (m *measurement) copies(ctx context.Context, w way, source *source, n int) (err error) {
-	if w.name != m.bestWay() {
-		return nil
-	}
 	before, err := lab.ReadProcesses()
 	if err != nil {
 		return err

@@ -108,14 +108,13 @@ func (f *field) rounds(ctx context.Context, ways []way, to *run.Store) error {
 	return err
 }
 
-// one takes a way when it is ready.
+// one takes a way, and leaves it as it was.
 func (w way) one(ctx context.Context) (lab.Sample, error) {
-	if w.ready != nil {
-		if err := w.ready(ctx, 1); err != nil {
-			return lab.Sample{}, err
-		}
+	s, err := w.take(ctx)
+	if err == nil && w.refill != nil {
+		err = w.refill(ctx)
 	}
-	return w.take(ctx)
+	return s, err
 }
 
 // crowds takes every way by many at once, and records each of those.
@@ -169,16 +168,15 @@ func (w way) missMany(to *run.Store, n int, reason string) error {
 
 // many takes a way n times at once.
 func (w way) many(ctx context.Context, n int) ([]lab.Sample, error) {
-	if w.ready != nil {
-		if err := w.ready(ctx, n); err != nil {
-			return nil, err
-		}
-	}
 	samples, errs := make([]lab.Sample, n), make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { samples[i], errs[i] = w.take(ctx) })
 	}
 	all.Wait()
-	return samples, errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil && w.refill != nil {
+		err = w.refill(ctx)
+	}
+	return samples, err
 }

@@ -20,8 +20,9 @@ import (
 type way struct {
 	system, name string
 	take         func(context.Context) (lab.Sample, error)
-	// ready, if it is not nil, waits until so many can be taken at once.
-	ready func(ctx context.Context, n int) error
+	// refill, if it is not nil, waits until what was taken is there again: it is made in the
+	// background, and would fall on whoever has the next turn.
+	refill func(context.Context) error
 	// absent is why there is no such way.
 	absent string
 }
@@ -178,7 +179,7 @@ func (f *field) claims(ctx context.Context, d sandbox.Driver) (w way, err error)
 	if err != nil {
 		return w, err
 	}
-	w.ready = func(ctx context.Context, n int) error { return awaitReady(ctx, pool, n) }
+	w.refill = func(ctx context.Context) error { return awaitReady(ctx, pool, f.opts.Crowd) }
 	w.take = func(ctx context.Context) (lab.Sample, error) {
 		w := lab.StartWatch()
 		child, err := pool.Claim(ctx, tenant)
@@ -191,7 +192,7 @@ func (f *field) claims(ctx context.Context, d sandbox.Driver) (w way, err error)
 		w.Lap(lapDestroy)
 		return w.Sample, err
 	}
-	return w, w.ready(ctx, f.opts.Crowd)
+	return w, w.refill(ctx)
 }
 
 // awaitReady waits until so many are ready.
