@@ -5,7 +5,7 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build aether guest net vmm probe demo test check systems soak bench kvm-lab host-lab runsc runsc-shim youki clean
+.PHONY: all build aether guest net vmm probe demo test check systems soak bench lab-results kvm-lab host-lab runsc runsc-shim youki clean
 
 all: build
 
@@ -65,6 +65,14 @@ soak:
 # bench measures the engines on this host, beside their peers, in one run.
 bench: build
 	PATH="$(CURDIR)/bin:$$PATH" $(GO) run ./cmd/bench
+
+# lab-results makes the whole run of the lab that docs/results keeps, with its report and
+# picture: as root, on a quiet host that has these systems, a Docker daemon and a kernel for
+# machines (aether kernel install). One that was stopped goes on; for a new one, remove
+# docs/results first.
+LAB_SYSTEMS = cell,bubblewrap,runc,crun,systemd-nspawn,lxc,docker,gvisor,qemu-kvm
+lab-results: build
+	PATH="$(CURDIR)/bin:$$PATH" bin/aether lab run --systems $(LAB_SYSTEMS) --out docs/results
 
 # runsc makes gVisor's program for driver/gvisor, and runsc-shim the one by which
 # containerd uses it, of a pinned version, which restores compare: two minutes of

@@ -59,6 +59,7 @@ func TestLabAnswers(t *testing.T) {
 		"lab show " + before:                                         {"The machine was busy", "firecracker was not measured: no KVM", "No score of isolation of cell, bubblewrap: nobody tries it", "1.00 / 0.98"},
 		"lab show " + before + " --why":                              {"each of 10 idle sandboxes holds 100 KiB", "median"},
 		"lab show " + before + " --html":                             {"<!doctype html>", "One start at a time", "</html>"},
+		"lab show " + before + " --svg":                              {"<svg", "cold start", "bubblewrap", "</svg>"},
 		"lab show " + before + " --csv":                              {"cell,density,1,memory,10,kib,1,100"},
 		"lab show " + before + " --json":                             {`"complete": true`, `"curated": 0.98`},
 		"lab compare " + before + " " + after:                        {"2 of 2 figures changed from before to after", "start-latency cold", "False alarms"},
@@ -92,6 +93,7 @@ func TestLabAnswers(t *testing.T) {
 		"choose --prefer speed":                            `axis: "speed" is not known`,
 		"lab show " + before + " --json --csv":             "cannot be combined",
 		"lab show " + before + " --html --csv":             "cannot be combined",
+		"lab show " + before + " --svg --html":             "cannot be combined",
 	} {
 		got := run(t, drivers, strings.Fields(args)...)
 		if got.status == 0 || got.stdout != "" {

@@ -18,27 +18,37 @@ func labShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show [RUN]", Short: "Show what a run found out",
 		Long: "Show the scores of a run beside the profiles', and where both disagree. --why adds what each score rests on, and every\n" +
-			"figure; --csv prints the figures as a table, --html a page with pictures and every sample, --json everything.",
+			"figure; --csv prints the figures as a table, --html a page with pictures and every sample, --svg the ranking as a picture,\n" +
+			"--json everything.",
 		Example: "  aether lab show\n  aether lab show ./run --why\n  aether lab show 20260101-120000 --html > report.html",
 		Args:    atMostOne("a run"),
 	}
 	why := cmd.Flags().Bool("why", false, "add what each score rests on, and every figure")
 	csv := cmd.Flags().Bool("csv", false, "print the figures as CSV")
 	html := cmd.Flags().Bool("html", false, "print a page that needs nothing else")
+	svg := cmd.Flags().Bool("svg", false, "print the ranking as a picture")
 	json := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		dir, err := findRun(strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
+		forms := 0
+		for _, form := range []*bool{csv, html, svg, json} {
+			if *form {
+				forms++
+			}
+		}
 		r, err := labrun.Load(dir)
 		switch {
 		case err != nil:
 			return err
-		case *json && *csv, *html && (*json || *csv):
-			return sandbox.Invalidf("--csv, --html, --json", "they cannot be combined")
+		case forms > 1:
+			return sandbox.Invalidf("--csv, --html, --svg, --json", "they cannot be combined")
 		case *html:
 			return labreport.Of(cmd.OutOrStdout(), dir)
+		case *svg:
+			return labreport.Picture(cmd.OutOrStdout(), r)
 		case *json:
 			return printJSON(cmd, r)
 		case *csv:

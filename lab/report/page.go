@@ -28,7 +28,7 @@ var (
 		"style": func() template.CSS { return template.CSS(style) },
 		"score": scoreText,
 		"value": valueText,
-		"px":    func(v float64) string { return fmt.Sprintf("%.1f", v) },
+		"px":    pixels,
 		"on":    func(p page, axis string) part { return part{p, axis} },
 	}).Parse(text))
 )
@@ -58,14 +58,24 @@ type part struct {
 // File is the page's name in the directory of its run.
 const File = "report.html"
 
-// Write puts the page of a run, whether it is complete or not, into the run's directory.
-func Write(dir string) (err error) {
-	name := filepath.Join(dir, File)
+// Write puts the page and the picture of a run, whether it is complete or not, into the
+// run's directory.
+func Write(dir string) error {
+	r, err := run.Load(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(filepath.Join(dir, File), func(w io.Writer) error { return Of(w, dir) }),
+		write(filepath.Join(dir, PictureFile), func(w io.Writer) error { return Picture(w, r) }))
+}
+
+// write makes a file whole or not at all.
+func write(name string, draw func(io.Writer) error) error {
 	file, err := os.Create(name + ".new")
 	if err != nil {
 		return err
 	}
-	err = Of(file, dir)
+	err = draw(file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(name+".new"))
 	}
@@ -87,13 +97,7 @@ func Of(w io.Writer, dir string) error {
 
 // HTML writes the page of a run; records are those that the run was made of.
 func HTML(w io.Writer, r run.Run, records []run.Record) error {
-	p := page{Run: r, Started: time.Unix(r.Host.StartedUnix, 0).UTC().Format("2 January 2006, 15:04 UTC"),
-		Took: time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second)}
-	for _, a := range profile.Axes() {
-		if slices.Contains(r.Header.Axes, a.String()) {
-			p.Axes = append(p.Axes, a)
-		}
-	}
+	p := page{Run: r, Started: started(r), Took: time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second), Axes: axesOf(r)}
 	systems := rank(r.Results)
 	for _, s := range r.Results {
 		if s.Absent != "" {
@@ -111,15 +115,36 @@ func HTML(w io.Writer, r run.Run, records []run.Record) error {
 	if err := layout.Execute(&b, p); err != nil {
 		return err
 	}
-	// What systems say may hold what a terminal would obey.
-	_, err := w.Write(bytes.Map(func(c rune) rune {
+	_, err := w.Write(printable(b.Bytes()))
+	return err
+}
+
+// printable has nothing in it that a terminal would obey: what systems say may.
+func printable(text []byte) []byte {
+	return bytes.Map(func(c rune) rune {
 		if unicode.IsControl(c) && c != '\n' {
 			return unicode.ReplacementChar
 		}
 		return c
-	}, b.Bytes()))
-	return err
+	}, text)
 }
+
+func started(r run.Run) string {
+	return time.Unix(r.Host.StartedUnix, 0).UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// axesOf are the axes of a run, in the order of the profiles.
+func axesOf(r run.Run) (list []profile.Axis) {
+	for _, a := range profile.Axes() {
+		if slices.Contains(r.Header.Axes, a.String()) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// pixels is a place in a picture.
+func pixels(v float64) string { return fmt.Sprintf("%.1f", v) }
 
 // scoreText is a score of two digits, as the profiles' are.
 func scoreText(v *float64) string {

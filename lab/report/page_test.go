@@ -1,7 +1,9 @@
 package report
 
 import (
+	"encoding/xml"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -170,5 +172,49 @@ func TestApart(t *testing.T) {
 		if a.LabelY < curveTop || a.LabelY > curveHigh-curveBottom {
 			t.Errorf("%d is at %v", i, a.LabelY)
 		}
+	}
+}
+
+// TestPicture: the picture is well-formed XML in which nothing of a hostile system is more
+// than text, with a row for each system that was measured.
+func TestPicture(t *testing.T) {
+	_, r := written(t)
+	var b strings.Builder
+	if err := Picture(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	elements := map[string]int{}
+	var words []string
+	for d := xml.NewDecoder(strings.NewReader(b.String())); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			elements[token.Name.Local]++
+			for _, a := range token.Attr {
+				if strings.HasPrefix(a.Name.Local, "on") {
+					t.Errorf("<%s %s=%q>", token.Name.Local, a.Name.Local, a.Value)
+				}
+			}
+		case xml.CharData:
+			words = append(words, string(token))
+		}
+	}
+	if elements["script"] > 0 || elements["rect"] < 4*5 {
+		t.Errorf("%v", elements)
+	}
+	said := strings.Join(words, "\n")
+	for _, word := range []string{"cell", "docker", "gvisor", "qemu-kvm", "EPYC", "The host was busy", "agent-control"} {
+		if !strings.Contains(said, word) {
+			t.Errorf("it does not say %q:\n%s", word, said)
+		}
+	}
+	if strings.Contains(said, "kata") || strings.Contains(b.String(), "\x1b") {
+		t.Errorf("what was not measured, or what a terminal obeys, is in it:\n%s", said)
 	}
 }

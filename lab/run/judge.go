@@ -73,6 +73,18 @@ func shown(us float64) time.Duration {
 	return d
 }
 
+// Idle is what each idle sandbox holds of the host, in KiB, with as many as were alive at
+// most. What processes hold is a floor that no noise of the host can take away; nothing is
+// said where neither is above zero.
+func (a Axis) Idle() (kib float64, ok bool) {
+	for _, name := range []string{Memory, PSS} {
+		if f := a.last(name); f != nil {
+			kib = max(kib, f.Median)
+		}
+	}
+	return kib, kib > 0
+}
+
 func judgeDensity(a Axis) (float64, string, string) {
 	memory := a.last(Memory)
 	if memory == nil {
@@ -85,9 +97,8 @@ func judgeDensity(a Axis) (float64, string, string) {
 	if f := a.last(PSS); f != nil {
 		pss = f.Median
 	}
-	// What processes hold is a floor that no noise of the host can take away.
-	held := max(memory.Median, pss)
-	if held <= 0 {
+	held, ok := a.Idle()
+	if !ok {
 		return 0, "", "what idle sandboxes hold is lost in what else the host does: repeat the run when it is quiet"
 	}
 	why := fmt.Sprintf("each of %v idle sandboxes holds %.0f KiB of the host (%.0f by what it has available, %.0f in processes) and keeps %.4f of a processor busy",
