@@ -34,7 +34,7 @@ func NewRow(name string, samples []Sample) Row {
 		times[i] = s.First
 	}
 	row := RowOf(name, times)
-	row.Parts = partsOf(combine(samples, Median), MedianUS, false)
+	row.Parts = partsOf(combine(samples, Median[time.Duration]), MedianUS, false)
 	row.TailParts = partsOf(tail(samples), MedianUS, false)
 	return row
 }

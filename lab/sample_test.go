@@ -36,7 +36,7 @@ func TestLaps(t *testing.T) {
 		laps []Lap
 		want []time.Duration
 	}{
-		{"typical", combine(samples, Median), []time.Duration{10, 20, 3}},
+		{"typical", combine(samples, Median[time.Duration]), []time.Duration{10, 20, 3}},
 		{"mean", combine(samples, Mean), []time.Duration{18, 29, 5}},
 		{"tail", tail(samples), []time.Duration{40, 59, 9}},
 	} {
@@ -48,7 +48,7 @@ func TestLaps(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
-	if got := partsOf(combine(samples, Median), MedianUS, false); len(got) != 2 {
+	if got := partsOf(combine(samples, Median[time.Duration]), MedianUS, false); len(got) != 2 {
 		t.Errorf("what came after the first byte is part of it: %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,10 +23,17 @@ func Of(value, other float64) float64 {
 	return value / other
 }
 
-// Median orders a list and gives its middle.
-func Median(list []time.Duration) time.Duration {
-	slices.Sort(list)
-	return Quantile(list, 0.5)
+// Median is the middle of a list, which stays as it is.
+func Median[T cmp.Ordered](list []T) T { return Quantile(slices.Sorted(slices.Values(list)), 0.5) }
+
+// Spread is the median distance from the median.
+func Spread(values []float64) float64 {
+	middle := Median(values)
+	away := make([]float64, len(values))
+	for i, v := range values {
+		away[i] = math.Abs(v - middle)
+	}
+	return Median(away)
 }
 
 // Mean is the average of a list.

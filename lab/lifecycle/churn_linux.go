@@ -35,8 +35,7 @@ func (f *field) measureChurn(ctx context.Context) ([]Rate, error) {
 	}
 	rows := make([]Rate, len(f.entries))
 	for i, e := range f.entries {
-		slices.Sort(rates[i])
-		rows[i] = Rate{Name: e.name, PerSecond: rates[i][len(rates[i])/2], WorstRate: rates[i][0], Parts: lab.Means(samples[i])}
+		rows[i] = Rate{Name: e.name, PerSecond: lab.Median(rates[i]), WorstRate: slices.Min(rates[i]), Parts: lab.Means(samples[i])}
 	}
 	lab.Compare(rows, peers, func(r *Rate) (string, float64, *lab.Ratios) { return r.Name, r.PerSecond, &r.Of })
 	return rows, nil

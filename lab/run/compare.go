@@ -106,7 +106,7 @@ func Compare(a, b []Record) (c Comparison, err error) {
 			continue
 		}
 		c.Changes = append(c.Changes, Change{System: key.system, Axis: key.axis, Figure: key.figure, At: key.at, Unit: units[key],
-			A: median(list), B: median(other), P: lab.RankSum(list, other)})
+			A: lab.Median(list), B: lab.Median(other), P: lab.RankSum(list, other)})
 	}
 	for key := range with {
 		if of[key] == nil {
@@ -117,11 +117,6 @@ func Compare(a, b []Record) (c Comparison, err error) {
 	c.Alarms = falseAlarms([]map[figureKey][]float64{of, with})
 	c.Scores = append(c.Scores, scoreChanges(runs[0], runs[1])...)
 	return c, nil
-}
-
-func median(list []float64) float64 {
-	sorted := slices.Sorted(slices.Values(list))
-	return lab.Quantile(sorted, 0.5)
 }
 
 // decide tells changes from noise, by Holm's method: the least likely of n must be below
@@ -181,7 +176,7 @@ func falseAlarms(runs []map[figureKey][]float64) (f FalseAlarms) {
 	return f
 }
 
-func alarm(a, b []float64) bool { return lab.RankSum(a, b) < Alpha && apart(median(a), median(b)) }
+func alarm(a, b []float64) bool { return lab.RankSum(a, b) < Alpha && apart(lab.Median(a), lab.Median(b)) }
 
 func compareKeys(a, b figureKey) int {
 	return cmp.Or(cmp.Compare(a.system, b.system), cmp.Compare(a.axis, b.axis), cmp.Compare(a.figure, b.figure), cmp.Compare(a.at, b.at))

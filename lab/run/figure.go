@@ -1,7 +1,6 @@
 package run
 
 import (
-	"math"
 	"slices"
 
 	"aether/lab"
@@ -19,19 +18,9 @@ func figureOf(samples []Record) Figure {
 	slices.Sort(values)
 	at := func(q float64) float64 { return lab.Quantile(values, q) }
 	f.Min, f.P10, f.Median, f.P90, f.P99, f.Max = at(0), at(0.1), at(0.5), at(0.9), at(0.99), at(1)
-	f.Spread = spread(values, f.Median)
+	f.Spread = lab.Spread(values)
 	f.Parts = partsOf(samples)
 	return f
-}
-
-// spread is the median absolute deviation.
-func spread(values []float64, median float64) float64 {
-	away := make([]float64, len(values))
-	for i, v := range values {
-		away[i] = math.Abs(v - median)
-	}
-	slices.Sort(away)
-	return lab.Quantile(away, 0.5)
 }
 
 // partsOf are the medians of parts by name, in the order in which they came.
@@ -47,8 +36,7 @@ func partsOf(samples []Record) []Part {
 		}
 	}
 	for i, p := range order {
-		slices.Sort(values[p.Name])
-		order[i].Value = lab.Quantile(values[p.Name], 0.5)
+		order[i].Value = lab.Median(values[p.Name])
 	}
 	return order
 }
