@@ -26,7 +26,7 @@ func labCommand(drivers *drivers) *cobra.Command {
 		Args:    knownSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(labRunCommand(drivers), labShowCommand(), labCompareCommand())
+	cmd.AddCommand(labRunCommand(drivers), labShowCommand(), labCompareCommand(), labCheckCommand())
 	return cmd
 }
 

@@ -40,6 +40,7 @@ type field struct {
 	opts     Options
 	say      *lab.Progress
 	dir      string
+	root     string // that all have
 	launcher *launcher
 	entries  []entry  // who takes part
 	systems  []System // who was asked to
@@ -60,6 +61,29 @@ func ours(name string) bool { return slices.Contains([]string{nameCell, nameFres
 // newField makes every contender ready that can run here; the others keep their
 // reason.
 func newField(ctx context.Context, opts Options, say *lab.Progress) (f *field, err error) {
+	if f, err = emptyField(opts, say); err != nil {
+		return f, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	for _, name := range Systems() {
+		if slices.Contains(opts.Only, name) {
+			if err = f.enter(ctx, name); err != nil {
+				return f, err
+			}
+		}
+	}
+	if len(f.entries) == 0 {
+		return f, fmt.Errorf("nothing can be measured here: %s", f.reasons())
+	}
+	return f, ctx.Err()
+}
+
+// emptyField has what contenders need, and none of them.
+func emptyField(opts Options, say *lab.Progress) (f *field, err error) {
 	f = &field{opts: opts, say: say}
 	defer func() {
 		if err != nil {
@@ -76,27 +100,14 @@ func newField(ctx context.Context, opts Options, say *lab.Progress) (f *field, e
 	if f.launcher, err = newLauncher(f.dir); err != nil {
 		return f, err
 	}
-	root, err := newRoot(f.dir)
-	if err != nil {
-		return f, err
-	}
-	for _, name := range Systems() {
-		if slices.Contains(opts.Only, name) {
-			if err = f.enter(ctx, name, root); err != nil {
-				return f, err
-			}
-		}
-	}
-	if len(f.entries) == 0 {
-		return f, fmt.Errorf("nothing can be measured here: %s", f.reasons())
-	}
-	return f, ctx.Err()
+	f.root, err = newRoot(f.dir)
+	return f, err
 }
 
 // enter lets a contender take part if it is there and passes a trial. A peer
 // that does not is left out; a cell that does not is a failure.
-func (f *field) enter(ctx context.Context, name, root string) error {
-	c, version, err := f.open(ctx, name, root)
+func (f *field) enter(ctx context.Context, name string) error {
+	c, version, err := f.open(ctx, name)
 	if err == nil {
 		if _, err = c.cold(ctx); err != nil {
 			err = errors.Join(err, c.close())

@@ -176,7 +176,9 @@ func falseAlarms(runs []map[figureKey][]float64) (f FalseAlarms) {
 	return f
 }
 
-func alarm(a, b []float64) bool { return lab.RankSum(a, b) < Alpha && apart(lab.Median(a), lab.Median(b)) }
+func alarm(a, b []float64) bool {
+	return lab.RankSum(a, b) < Alpha && apart(lab.Median(a), lab.Median(b))
+}
 
 func compareKeys(a, b figureKey) int {
 	return cmp.Or(cmp.Compare(a.system, b.system), cmp.Compare(a.axis, b.axis), cmp.Compare(a.figure, b.figure), cmp.Compare(a.at, b.at))
