@@ -32,8 +32,8 @@ func through(ctx context.Context, s lab.System, dir string) (_ findings, err err
 	opts := engine.Options{State: filepath.Join(dir, "state"), Drivers: []sandbox.Maker{{Name: s.Name, New: s.New}}, Logger: slog.New(slog.DiscardHandler)}
 	most := int64(maxSandboxes)
 	opts.Access.Default.Quota.Sandboxes = &most
-	// Not every system bounds what is written on every host.
-	opts.Access.Default.Policy.UnboundedDisk = true
+	// Not every system bounds memory, or what is written, for every user on every host.
+	opts.Access.Default.Policy.UnboundedMemory, opts.Access.Default.Policy.UnboundedDisk = true, true
 	e, err := engine.Open(opts)
 	if err != nil {
 		return nil, err

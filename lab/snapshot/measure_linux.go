@@ -97,6 +97,7 @@ func (m *measurement) took(figure string, at float64, t time.Duration, round int
 // over. The first size is that of the score, which is measured whatever the time.
 func (m *measurement) way(ctx context.Context, w way, until time.Time) error {
 	var took time.Duration // by the size before
+	var refused error
 	for i, mib := range m.opts.Sizes {
 		if i > 0 && time.Now().Add(took).After(until) {
 			if err := m.to.Miss(m.system.Name, axis, fmt.Sprintf("%s of %d MiB", w.name, mib), m.late().Error()); err != nil {
@@ -105,7 +106,13 @@ func (m *measurement) way(ctx context.Context, w way, until time.Time) error {
 			continue
 		}
 		began := time.Now()
-		if err := m.size(ctx, w, mib, i == 0, share(until, len(m.opts.Sizes)-i)); err != nil {
+		end := share(until, len(m.opts.Sizes)-i)
+		err := m.size(ctx, w, mib, i == 0, end, refused)
+		if err != nil && i == 0 && ctx.Err() == nil && !w.files() {
+			refused = err
+			err = m.size(ctx, w, mib, true, end, refused)
+		}
+		if err != nil {
 			return err
 		}
 		took = time.Since(began)
@@ -125,7 +132,7 @@ func (m *measurement) connections(ctx context.Context, w way) (err error) {
 	if w.files() {
 		return m.prove(run.Connections, w.name, false, "only files are copied")
 	}
-	source, err := newSource(ctx, m.system.Driver, m.opts.Dir, 1, true)
+	source, err := newSource(ctx, m.system.Driver, m.opts.Dir, 1, connected)
 	if err != nil {
 		return err
 	}
@@ -149,12 +156,18 @@ func (m *measurement) connections(ctx context.Context, w way) (err error) {
 }
 
 // size measures one size. The first also shows what is kept, and that of the score also
-// what many copies cost, in half of the time.
-func (m *measurement) size(ctx context.Context, w way, mib int, first bool, until time.Time) (err error) {
-	source, err := newSource(ctx, m.system.Driver, m.opts.Dir, mib, false)
+// what many copies cost, in half of the time. Where a source with sockets was refused, it is
+// one without.
+func (m *measurement) size(ctx context.Context, w way, mib int, first bool, until time.Time, refused error) (err error) {
+	kind := unconnected
+	if refused != nil {
+		kind = alone
+	}
+	source, err := newSource(ctx, m.system.Driver, m.opts.Dir, mib, kind)
 	if err != nil {
 		return err
 	}
+	source.refused = refused
 	defer func() { err = errors.Join(err, source.close()) }()
 	enough, many := until, mib == run.ScoredMiB && w.name == m.bestWay()
 	if many {

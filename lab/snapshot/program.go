@@ -8,7 +8,7 @@ import (
 
 // program counts all the time and holds so many MiB of memory, a file that is open behind
 // its third byte, a pair of sockets, one that listens and, if it is told to be connected, a
-// connection to itself. For every line, a word, it answers what it has. The first line sets
+// connection to itself; or no socket at all. For every line, a word, it answers what it has. The first line sets
 // the word that it keeps in each of them.
 const program = `
 import json, os, socket, sys, threading, time
@@ -22,20 +22,21 @@ def tick():
         count += 1
         time.sleep(0.0005)
 threading.Thread(target=tick, daemon=True).start()
-left, right = socket.socketpair()
-os.makedirs("/tmp/aether-lab", exist_ok=True)
-listener = socket.socket(socket.AF_UNIX)
-listener.bind("/tmp/aether-lab/%d" % os.getpid())
-listener.listen()
-near = far = None
+left = right = listener = near = far = None
+if sys.argv[2] != "alone":
+    left, right = socket.socketpair()
+    os.makedirs("/tmp/aether-lab", exist_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("/tmp/aether-lab/%d" % os.getpid())
+    listener.listen()
+    for s in (left, right, listener):
+        s.settimeout(2)
 if sys.argv[2] == "connected":
     server = socket.create_server(("127.0.0.1", 0))
     near = socket.create_connection(server.getsockname(), timeout=2)
     far, _ = server.accept()
     near.settimeout(2)
     far.settimeout(2)
-for s in (left, right, listener):
-    s.settimeout(2)
 def attempt(f):
     try:
         return f()
@@ -76,6 +77,13 @@ for line in sys.stdin:
         "memory": attempt(lambda: all(bytes(p[:len(word)]) == word.encode() and bytes(p[-4096:]) == block for p in data)),
         "file": attempt(reread), "pair": attempt(lambda: through(left, right)), "listener": attempt(accepted), "tcp": attempt(lambda: through(near, far))}), flush=True)
 `
+
+// What sockets the program is to have.
+const (
+	unconnected = "unconnected"
+	connected   = "connected"
+	alone       = "alone"
+)
 
 // A ping is answered without a look at anything.
 const ping, pong = "ping", "pong"

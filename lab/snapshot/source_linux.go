@@ -21,15 +21,13 @@ type source struct {
 	word     string
 	program  *conversation.Conversation
 	pinged   int64 // the count at the last look
+	// refused is why a source with sockets cannot be copied, so that this one has none.
+	refused error
 }
 
-// newSource starts the program; connected says that it has a connection.
-func newSource(ctx context.Context, d sandbox.Driver, dir string, mib int, connected bool) (_ *source, err error) {
+// newSource starts the program, with sockets of a kind.
+func newSource(ctx context.Context, d sandbox.Driver, dir string, mib int, kind string) (_ *source, err error) {
 	s := &source{driver: d, dir: dir, mib: mib, word: fmt.Sprintf("w%016x", rand.Uint64())}
-	kind := "unconnected"
-	if connected {
-		kind = "connected"
-	}
 	if s.instance, err = d.Create(ctx, sandbox.Spec{}); err != nil {
 		return nil, err
 	}

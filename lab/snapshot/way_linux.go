@@ -210,6 +210,9 @@ func (c *copied) kept(ctx context.Context, s *source) iter.Seq2[string, shown] {
 		if c.program != nil {
 			c.ask(ctx, s, list)
 		}
+		if s.refused != nil {
+			list[run.Sockets] = shown{false, "a sandbox with sockets is not copied: " + s.refused.Error()}
+		}
 		for _, fact := range shownTogether {
 			if !yield(fact, list[fact]) {
 				return

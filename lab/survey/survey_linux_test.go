@@ -3,10 +3,13 @@ package survey
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
 
+	"aether/driver/oci"
+	"aether/internal/unprivtest"
 	"aether/lab"
 	"aether/lab/control"
 	"aether/lab/density"
@@ -15,6 +18,7 @@ import (
 	"aether/lab/snapshot"
 	"aether/lab/start"
 	"aether/profile"
+	"aether/sandbox"
 )
 
 // little is so much that a test can wait for it.
@@ -126,4 +130,41 @@ func TestLimit(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
+}
+
+// TestOrdinaryUser: whoever is not root measures what runs for such a user, and the rest is
+// absent with its reason.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Geteuid() == 0 {
+		unprivtest.AsOrdinaryUser(t, []string{"-test.run=^TestOrdinaryUser$"})
+		return
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("the program that is copied needs python3: ", err)
+	}
+	little(t)
+	cells := labtest.Cells(t)
+	if report := cells.Driver.Probe(t.Context()); !report.Usable {
+		t.Skip(report.Reason)
+	}
+	newRunc := func() sandbox.Driver { return oci.New(oci.Options{Runtime: oci.Runc, RunDir: t.TempDir()}) }
+	h := run.Header{Schema: run.Schema, ID: "test", Quick: true, Systems: []string{"cell", "runc"}, Axes: []string{"start-latency", "density", "snapshotting", "agent-control"}}
+	store, err := run.Create(t.TempDir(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	r, err := Measure(t.Context(), []lab.System{cells, {Name: "runc", Driver: newRunc(), New: newRunc}}, store, Options{})
+	if err != nil || !r.Complete {
+		t.Fatal(err)
+	}
+	for _, a := range r.Results[0].Axes {
+		if a.Score == nil {
+			t.Errorf("%s: %s, %+v", a.Axis, a.Absent, a.Missing)
+		}
+	}
+	if r.Results[1].Absent == "" {
+		t.Errorf("runc was measured: %+v", r.Results[1])
+	}
+	t.Log(r.Results[1].Absent)
 }
