@@ -63,6 +63,7 @@ func TestLabAnswers(t *testing.T) {
 		"lab show " + before + " --csv":                              {"cell,density,1,memory,10,kib,1,100"},
 		"lab show " + before + " --json":                             {`"complete": true`, `"curated": 0.98`},
 		"lab compare " + before + " " + after:                        {"2 of 2 figures changed from before to after", "start-latency cold", "False alarms"},
+		"lab compare " + before + " " + before + " --agree":          {"both runs rank 1 alike or tied", "Of 1 ratios to the cold start of bubblewrap, 1 are within 15%"},
 		"lab compare " + before + " " + before:                       {"0 of 2 figures changed", "False alarms of the test, on halves of these runs"},
 		"rank --measured " + before:                                  {" 1  cell", "Measured on this host by the run before", "is of fewer axes"},
 		"rank --measured " + before + " --by density --json":         {`"system": "cell"`, `"start_latency": 1`},

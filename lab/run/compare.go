@@ -31,6 +31,8 @@ type Comparison struct {
 	Alarms FalseAlarms `json:"false_alarms"`
 	// Scores are those that differ.
 	Scores []ScoreChange `json:"scores"`
+	// Agreement is whether both tell the same of the systems.
+	Agreement Agreement `json:"agreement"`
 	// Uncompared is how many figures had too few samples, or were in one run only.
 	Uncompared int `json:"uncompared"`
 }
@@ -116,6 +118,7 @@ func Compare(a, b []Record) (c Comparison, err error) {
 	decide(c.Changes)
 	c.Alarms = falseAlarms([]map[figureKey][]float64{of, with})
 	c.Scores = append(c.Scores, scoreChanges(runs[0], runs[1])...)
+	c.Agreement = agreementOf(runs[0], runs[1])
 	return c, nil
 }
 

@@ -114,19 +114,19 @@ func (s *System) judge(asked []string, records []Record) error {
 
 // collect takes what records say of the system on this axis.
 func (a *Axis) collect(system string, records []Record) {
-	type place struct {
+	type spot struct {
 		figure string
 		at     float64
 	}
-	var order []place
-	samples := map[place][]Record{}
+	var order []spot
+	samples := map[spot][]Record{}
 	for _, rec := range records {
 		if rec.System != system || rec.Axis != a.Axis {
 			continue
 		}
 		switch rec.Kind {
 		case Sampled:
-			p := place{rec.Figure, rec.At}
+			p := spot{rec.Figure, rec.At}
 			if samples[p] == nil {
 				order = append(order, p)
 			}

@@ -49,12 +49,12 @@ var quick = amount{
 		profile.StartLatency: 100 * time.Second, profile.Density: 135 * time.Second, profile.Snapshotting: 166 * time.Second},
 }
 
-// whole takes some twenty minutes on two quiet cores with ten systems of which one is an
-// emulated machine: five for starts, nine for density, six for copies.
+// whole takes some twenty minutes on two quiet cores with nine systems of which one is an
+// emulated machine: five for starts, eight for density, six for copies.
 var whole = amount{
-	start:    start.Options{Rounds: 50, Crowds: 5, Budget: 15 * time.Second, Prepare: time.Minute, Patience: time.Minute},
-	density:  density.Options{Levels: []int{1, 10, 100, 500}, Rounds: 2, Grow: 15 * time.Second, Settle: 3 * time.Second, Idle: 2 * time.Second},
-	snapshot: snapshot.Options{Sizes: []int{64, 16, 256}, Copies: []int{1, 10, 100}, Rounds: 10, Budget: 90 * time.Second},
+	start:    start.Options{Rounds: 50, Crowds: 5, Budget: 20 * time.Second, Prepare: time.Minute, Patience: time.Minute},
+	density:  density.Options{Levels: []int{1, 10, 100, 500}, Rounds: 3, Grow: 15 * time.Second, Settle: 3 * time.Second, Idle: 2 * time.Second},
+	snapshot: snapshot.Options{Sizes: []int{64, 16, 256}, Copies: []int{1, 10, 100}, Rounds: 10, Budget: 2 * time.Minute},
 	control:  control.Options{Budget: 2 * time.Minute},
 	trial:    5 * time.Minute,
 	look:     time.Second,
