@@ -4,10 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"aether/driver/all"
 	"aether/lab/labtest"
 	"aether/lab/run"
 	"aether/profile"
@@ -41,10 +48,10 @@ func TestMeasure(t *testing.T) {
 
 // TestNatives calls the own interfaces of those systems that are here.
 func TestNatives(t *testing.T) {
-	programs := map[string]string{"bubblewrap": "bwrap", "gvisor": "runsc", "lxc": "lxc-attach", "qemu-kvm": "qemu-system-x86_64", "docker": "dockerd"}
+	programs := map[string]string{"bubblewrap": "bwrap", "gvisor": "runsc", "lxc": "lxc-attach", "qemu-kvm": "qemu-system-x86_64", "containerd": "ctr"}
 	for name, call := range natives {
-		if name == "docker" {
-			continue // which needs a daemon; the lab is run with one
+		if slices.Contains([]string{"docker", "incus", "cloud-hypervisor", "kata"}, name) {
+			continue // which need a daemon, or KVM, and TestAPI has their kind; or are containerd's
 		}
 		program := name
 		if other, ok := programs[name]; ok {
@@ -64,6 +71,63 @@ func TestNatives(t *testing.T) {
 			t.Errorf("%s: nothing is shown of %v", name, without)
 		}
 		t.Logf("%s: %+v", name, found)
+	}
+}
+
+// TestEverySystemHasANative: whatever driver this build has, something calls its system.
+func TestEverySystemHasANative(t *testing.T) {
+	for _, m := range all.Makers() {
+		// The interfaces of these two are Aether's.
+		if _, ok := natives[m.Name]; !ok && !slices.Contains(aethers, m.Name) {
+			t.Errorf("nothing calls the own interface of %s", m.Name)
+		}
+	}
+}
+
+// TestAPI tells verbs from what is none by how a daemon answers, in the ways of Docker, of
+// Incus and of Firecracker.
+func TestAPI(t *testing.T) {
+	for name, no := range map[string]func(http.ResponseWriter, *http.Request){
+		"docker": func(w http.ResponseWriter, r *http.Request) { http.Error(w, `{"message":"page not found"}`, 404) },
+		"incus": func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, `{"error":"not found","error_code":404}`, 404)
+		},
+		"firecracker": func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, fmt.Sprintf(`{"fault_message":"Invalid request method and/or path: %s %s."}`, r.Method, strings.TrimPrefix(r.URL.Path, "/")), 400)
+		},
+	} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/", no)
+		mux.HandleFunc("POST /one/exec", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"message":"there is no such container"}`, 404)
+		})
+		mux.HandleFunc("GET /events", func(w http.ResponseWriter, _ *http.Request) {})
+		mux.HandleFunc("POST /one/update", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "a crash", 500) })
+		socket := filepath.Join(t.TempDir(), "socket")
+		listener, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: mux}
+		go server.Serve(listener)
+		defer server.Close()
+		a := api{socket: socket, none: call{"POST", "/one/no-such-verb", "{}"}, failure: call{"POST", "/one/exec", "{}"},
+			calls: map[string]call{Exec: {"POST", "/one/exec", "{}"}, Fork: {"POST", "/one/fork", "{}"}, Events: {"GET", "/events", ""}, Policy: {"POST", "/one/update", "{}"}}}
+		found, err := a.find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for fact, want := range map[string]bool{Exec: true, Fork: false, Events: true, Policy: false, Errors: true, Files: false} {
+			if found[fact].holds != want {
+				t.Errorf("%s: %s is %v: %s", name, fact, found[fact].holds, found[fact].proof)
+			}
+		}
+	}
+	if _, err := (api{socket: filepath.Join(t.TempDir(), "none")}).find(t.Context()); err == nil {
+		t.Error("nobody answers, and no error")
+	}
+	if _, err := monitor(t.Context(), func(string) []string { return []string{"false"} }, api{}); !errors.Is(err, errNoSocket) {
+		t.Errorf("a monitor that ends at once: %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -17,16 +16,31 @@ import (
 // natives show what systems do by their own interfaces, by the name of the system. One
 // that is not here has nobody who calls it.
 var natives = map[string]func(context.Context) (findings, error){
-	"bubblewrap":     program{name: "bwrap", help: "--help", verbs: verbs{Policy: `--unshare-net`}, fail: []string{"--no-such-option"}}.find,
+	"bubblewrap":     program{name: "bwrap", helps: [][]string{{"--help"}}, verbs: verbs{Policy: `--unshare-net`}, fail: []string{"--no-such-option"}}.find,
 	"runc":           oci("runc").find,
 	"crun":           oci("crun").find,
 	"youki":          oci("youki").find,
-	"gvisor":         program{name: "runsc", help: "help", verbs: subcommands, fail: []string{"-log-format=json", "state", "no-such-container"}}.find,
-	"systemd-nspawn": program{name: "systemd-nspawn", help: "--help", verbs: verbs{Policy: `--system-call-filter=`, Snapshot: `--ephemeral`}, fail: []string{"--no-such-option"}}.find,
+	"gvisor":         program{name: "runsc", helps: [][]string{{"help"}}, verbs: subcommands, fail: []string{"-log-format=json", "state", "no-such-container"}}.find,
+	"systemd-nspawn": program{name: "systemd-nspawn", helps: [][]string{{"--help"}}, verbs: verbs{Policy: `--system-call-filter=`, Snapshot: `--ephemeral`}, fail: []string{"--no-such-option"}}.find,
 	"lxc":            lxc,
 	"docker":         docker,
-	"qemu-kvm":       qemu,
+	"incus":          incus,
+	// Containers of Kata are containerd's, and called by its programs.
+	"containerd":       containerd.find,
+	"kata":             containerd.find,
+	"firecracker":      firecracker,
+	"cloud-hypervisor": cloudHypervisor,
+	"qemu-kvm":         qemu,
 }
+
+// containerd has a program with subcommands of subcommands.
+var containerd = program{name: "ctr", helps: [][]string{{"--help"}, {"tasks", "--help"}, {"containers", "--help"}},
+	verbs: verbs{Exec: subcommands[Exec], Snapshot: subcommands[Snapshot], Fork: subcommands[Fork], Events: `(?m)^\s+events,`, Policy: subcommands[Policy],
+		Files: subcommands[Files], Schema: subcommands[Schema], Tools: subcommands[Tools]},
+	fail: []string{"--connect-timeout", "1s", "containers", "info", "no-such-container"}}
+
+// aethers are the systems whose own interface is Aether's.
+var aethers = []string{"cell", "aethervm"}
 
 // verbs are what the help of a program has, by a pattern, if the verb is there.
 type verbs map[string]string
@@ -37,21 +51,30 @@ var subcommands = verbs{Exec: `(?m)^\s+exec\s`, Files: `(?m)^\s+(cp|tar)\s`, Sch
 	Fork: `(?m)^\s+fork\s`, Events: `(?m)^\s+events\s`, Policy: `(?m)^\s+update\s`, Tools: `(?m)^\s+tools\s`}
 
 func oci(name string) program {
-	return program{name: name, help: "--help", verbs: subcommands, fail: []string{"--log-format=json", "state", "no-such-container"}}
+	return program{name: name, helps: [][]string{{"--help"}}, verbs: subcommands, fail: []string{"--log-format=json", "state", "no-such-container"}}
 }
 
 // program is a system that is a program to start.
 type program struct {
-	name, help string
-	verbs      verbs
+	name  string
+	helps [][]string // arguments with which it says what it can do
+	verbs verbs
 	// fail are arguments with which it fails: its errors are data if it then says JSON.
 	fail []string
 }
 
 func (p program) find(ctx context.Context) (findings, error) {
-	help, err := output(ctx, p.name, p.help)
-	if help == "" {
-		return nil, fmt.Errorf("%s %s says nothing: %w", p.name, p.help, err)
+	help, asked := "", p.name
+	for i, args := range p.helps {
+		said, err := output(ctx, p.name, args...)
+		if said == "" {
+			return nil, fmt.Errorf("%s %s says nothing: %w", p.name, strings.Join(args, " "), err)
+		}
+		help += said + "\n"
+		if i > 0 {
+			asked += ","
+		}
+		asked += " " + strings.Join(args, " ")
 	}
 	found := findings{}
 	for _, fact := range Facts {
@@ -61,21 +84,14 @@ func (p program) find(ctx context.Context) (findings, error) {
 			at = strings.TrimSpace(regexp.MustCompile(pattern).FindString(help))
 		}
 		if at != "" {
-			found[fact] = shown{true, fmt.Sprintf("%s %s lists %q", p.name, p.help, at)}
+			found[fact] = shown{true, fmt.Sprintf("%s lists %q", asked, at)}
 		} else {
-			found[fact] = shown{false, fmt.Sprintf("%s %s lists no such verb", p.name, p.help)}
+			found[fact] = shown{false, asked + " lists no such verb"}
 		}
 	}
 	said, _ := output(ctx, p.name, p.fail...) // it is to fail
 	found[Errors] = shown{isJSON(said), fmt.Sprintf("%s %s says %.200q", p.name, strings.Join(p.fail, " "), said)}
 	return found, nil
-}
-
-// isJSON says whether the last line is an object.
-func isJSON(said string) bool {
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	var object map[string]any
-	return json.Unmarshal([]byte(lines[len(lines)-1]), &object) == nil && len(object) > 0
 }
 
 const (
@@ -127,7 +143,7 @@ func firstLine(text string) string {
 // native shows the facts of a system by its own interface. That it makes sandboxes is shown
 // by the one of its driver, which uses that interface.
 func native(ctx context.Context, s lab.System, byAether findings) (findings, error) {
-	if s.Name == "cell" { // whose own interface is Aether's
+	if slices.Contains(aethers, s.Name) {
 		return byAether, nil
 	}
 	call, ok := natives[s.Name]
