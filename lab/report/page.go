@@ -47,6 +47,7 @@ type page struct {
 	Matrices      []matrix
 	Details       []details
 	Raw           []rawSystem
+	KVM           *besides // nil if nothing was measured inside the KVM lab
 }
 
 // part is the page for the template of one axis.
@@ -92,12 +93,16 @@ func Of(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	return HTML(w, r, records)
+	kvm, err := readKVM(dir)
+	if err != nil {
+		return err
+	}
+	return html(w, r, records, kvm)
 }
 
-// HTML writes the page of a run; records are those that the run was made of.
-func HTML(w io.Writer, r run.Run, records []run.Record) error {
-	p := page{Run: r, Started: started(r), Took: time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second), Axes: axesOf(r)}
+// html writes the page of a run; records are those that the run was made of.
+func html(w io.Writer, r run.Run, records []run.Record, kvm *besides) error {
+	p := page{Run: r, Started: started(r), Took: time.Duration(r.TookSeconds * float64(time.Second)).Round(time.Second), Axes: axesOf(r), KVM: kvm}
 	systems := rank(r.Results)
 	for _, s := range r.Results {
 		if s.Absent != "" {
