@@ -7,10 +7,10 @@ import (
 	"aether/profile"
 )
 
-// twin is a run of systems whose cold starts take so long, with what else differs by chance.
-func twin(t *testing.T, seed uint64, cold map[string]float64) []Record {
+// again is a run of systems whose cold starts take so long, with what else differs by chance.
+func again(t *testing.T, seed uint64, cold map[string]float64) []Record {
 	t.Helper()
-	h := Header{Schema: Schema, ID: "twin", Axes: []string{profile.StartLatency.String()}}
+	h := Header{Schema: Schema, ID: "again", Axes: []string{profile.StartLatency.String()}}
 	for _, name := range []string{"bubblewrap", "cell", "crun", "runc"} {
 		if cold[name] > 0 {
 			h.Systems = append(h.Systems, name)
@@ -50,7 +50,7 @@ func TestAgreement(t *testing.T) {
 		{"bubblewrap behind crun", map[string]float64{"bubblewrap": 30_000, "cell": 6_000, "crun": 20_000, "runc": 63_000}, 1, 1},
 		{"of fewer systems", map[string]float64{"bubblewrap": 10_000, "cell": 2_000}, 0, 0},
 	} {
-		c, err := Compare(twin(t, 1, base), twin(t, 2, test.other))
+		c, err := Compare(again(t, 1, base), again(t, 2, test.other))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestAgreement(t *testing.T) {
 		}
 	}
 	alone := map[string]float64{"cell": 2_000}
-	c, err := Compare(twin(t, 1, alone), twin(t, 2, alone))
+	c, err := Compare(again(t, 1, alone), again(t, 2, alone))
 	if err != nil || c.Agreement.Agree || c.Agreement.Pairs != 0 {
 		t.Errorf("a run with nothing to rank agrees: %+v, %v", c.Agreement, err)
 	}
