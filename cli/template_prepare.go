@@ -50,7 +50,7 @@ func templatePrepareCommand(drivers *drivers) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(true)
 	flags.StringArrayVar(&f.commands, "run", nil, "run this shell command first; repeatable, in order")
-	flags.StringVar(&f.code, "code", "", "leave an interpreter running that has run FILE: python, node or bash")
+	flags.StringVar(&f.code, "code", "", "leave an interpreter running that has run FILE: python, node, typescript or bash")
 	flags.StringVar(&f.line, "ready-line", "", "ready when a line of the command's output contains this")
 	flags.StringVar(&f.file, "ready-file", "", "ready when this path exists inside")
 	flags.StringVar(&f.readyCommand, "ready-command", "", "ready when this shell command succeeds")

@@ -126,7 +126,7 @@ func (c Code) validate() error {
 		}
 	}
 	e := sandbox.Invalidf("language", "%.40q is not known", string(c.Language))
-	e.Remedy = "use one of python, node, bash"
+	e.Remedy = "use one of python, node, typescript, bash"
 	return e
 }
 

@@ -45,8 +45,8 @@ func (l Language) launch(key string, limits Limits) launch {
 		program := fmt.Sprintf("KEY = '%s'; TEXT = %d\n", key, limits.TextBytes) + pythonProgram
 		// It is unbuffered, so that what was written is out when the process dies.
 		return launch{"python3", []string{"-u", "-c", fmt.Sprintf(pythonLoader, len(program))}, program}
-	case Node:
-		l := nodeLaunch(key, limits, 9, 8, 7)
+	case Node, TypeScript:
+		l := l.nodeLaunch(key, limits, 9, 8, 7)
 		l.path, l.args = "sh", append([]string{"-c", nodeShell, "sh", "node"}, l.args...)
 		return l
 	}
@@ -55,9 +55,9 @@ func (l Language) launch(key string, limits Limits) launch {
 }
 
 // nodeLaunch starts node with its input and outputs at the given descriptors.
-func nodeLaunch(key string, limits Limits, in, out, err int) launch {
-	program := fmt.Sprintf("(function (require, load) { const KEY = '%s', INPUT = %d, OUT = %d, ERR = %d, TEXT = %d; %s\n})",
-		key, in, out, err, limits.TextBytes, nodeProgram)
+func (l Language) nodeLaunch(key string, limits Limits, in, out, err int) launch {
+	program := fmt.Sprintf("(function (require, load) { const KEY = '%s', INPUT = %d, OUT = %d, ERR = %d, TEXT = %d, TYPES = %t; %s\n})",
+		key, in, out, err, limits.TextBytes, l == TypeScript, nodeProgram)
 	return launch{"node", []string{"-e", fmt.Sprintf(nodeLoader, len(program), in)}, program}
 }
 
@@ -95,7 +95,7 @@ func (l Language) signaller(pid, signal int) (path string, args []string) {
 	switch l {
 	case Python:
 		return "python3", []string{"-I", "-S", "-c", fmt.Sprintf("import os; os.killpg(%d, %d)", pid, signal)}
-	case Node:
+	case Node, TypeScript:
 		return "node", []string{"-e", fmt.Sprintf("process.kill(-%d, %d)", pid, signal)}
 	}
 	return "bash", []string{"-c", fmt.Sprintf("kill -%d -- -%d", signal, pid)}

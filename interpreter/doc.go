@@ -1,6 +1,6 @@
 // Package interpreter keeps interpreters running in a sandbox and runs code in
-// them: python, node and bash of the image, with state that lasts from one call
-// to the next, streamed output and the rich values of notebooks. How a process
+// them: python, node, with types or without, and bash of the image, with state that
+// lasts from one call to the next, streamed output and the rich values of notebooks. How a process
 // comes to run in a sandbox is the business of package guest, and which sandbox
 // it is that of whoever brings the client.
 //

@@ -15,12 +15,17 @@ const (
 	Python Language = "python"
 	// Node is Node.js, 16 or newer.
 	Node Language = "node"
+	// TypeScript is Node.js too, 22.13 or newer, which strips types by itself.
+	TypeScript Language = "typescript"
 	// Bash is bash, 4 or newer.
 	Bash Language = "bash"
 )
 
 // Languages lists them.
-func Languages() []Language { return []Language{Python, Node, Bash} }
+func Languages() []Language { return []Language{Python, Node, TypeScript, Bash} }
+
+// onNode says whether the interpreter is Node.js.
+func (l Language) onNode() bool { return l == Node || l == TypeScript }
 
 func (l Language) validate() error {
 	for _, known := range Languages() {
@@ -29,7 +34,7 @@ func (l Language) validate() error {
 		}
 	}
 	e := sandbox.Invalidf("language", "%.40q is not known", string(l))
-	e.Remedy = "use one of python, node, bash"
+	e.Remedy = "use one of python, node, typescript, bash"
 	return e
 }
 

@@ -65,7 +65,7 @@ func (c *Context) do(ctx context.Context, r request) (Result, error) {
 // wording is how an interpreter is asked to run code after it was interrupted: node
 // would keep an interrupt that came as its call ended for the next.
 func (c *Context) wording(op string) string {
-	if op == "run" && c.interrupted.Swap(false) && c.handle.Language == Node {
+	if op == "run" && c.interrupted.Swap(false) && c.handle.Language.onNode() {
 		return "settle"
 	}
 	return op

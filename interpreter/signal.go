@@ -36,7 +36,7 @@ func (c *Context) interruptCall(ctx context.Context, call *call) error {
 	case <-ctx.Done():
 		return &sandbox.Error{Class: sandbox.ClassOf(ctx.Err()), Op: "interpreter: interrupt", Reason: "the call has not begun", Err: ctx.Err()}
 	}
-	if c.handle.Language == Node {
+	if c.handle.Language.onNode() {
 		call.passSynchronous()
 	}
 	c.signals.Lock()
@@ -45,7 +45,7 @@ func (c *Context) interruptCall(ctx context.Context, call *call) error {
 		return nil
 	}
 	c.interrupted.Store(true)
-	if c.handle.Language == Node {
+	if c.handle.Language.onNode() {
 		if err := c.interruptAlone(ctx, call); err != nil {
 			return err
 		}

@@ -17,7 +17,8 @@ const startWait = 30 * time.Second
 // start only.
 //
 // Errors: Invalid for the language and the options; NotFound if the image has no
-// such interpreter, or one that ends at once, with an *Ended.
+// such interpreter, or one that ends at once, with an *Ended; Unavailable if it is
+// too old for the language.
 func Start(ctx context.Context, client *guest.Client, language Language, opts Options) (*Context, error) {
 	if err := errors.Join(language.validate(), opts.validate()); err != nil {
 		return nil, err
@@ -28,10 +29,24 @@ func Start(ctx context.Context, client *guest.Client, language Language, opts Op
 	if err := c.launch(ctx, language.launch(c.handle.Key, c.limits)); err != nil {
 		return nil, err
 	}
-	if _, err := c.do(ctx, request{op: "sync"}); err != nil {
+	greeting, err := c.do(ctx, request{op: "sync"})
+	if err == nil {
+		err = incapable(greeting)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.discard())
 	}
 	return c, nil
+}
+
+// incapable is the refusal of an interpreter that came up and cannot do what it is for,
+// which only a Node.js that knows no types does. Errors: Unavailable.
+func incapable(greeting Result) error {
+	if greeting.Error == nil {
+		return nil
+	}
+	return &sandbox.Error{Class: sandbox.Unavailable, Op: "interpreter: start", Field: "language", Reason: greeting.Error.Message,
+		Remedy: "use an image with Node.js 22.13 or newer, or code without types"}
 }
 
 func (c *Context) launch(ctx context.Context, l launch) error {
@@ -41,7 +56,7 @@ func (c *Context) launch(ctx context.Context, l launch) error {
 	err := c.link(ctx, cmd, start, killAbandoned)
 	if sandbox.ClassOf(err) == sandbox.NotFound && l.path == "sh" {
 		// An image without a shell: node then reads its requests from standard input.
-		return c.launch(ctx, nodeLaunch(c.handle.Key, c.limits, 0, 1, 2))
+		return c.launch(ctx, c.handle.Language.nodeLaunch(c.handle.Key, c.limits, 0, 1, 2))
 	}
 	return err
 }

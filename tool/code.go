@@ -15,7 +15,7 @@ import (
 
 type codeArgs struct {
 	of
-	Language string `json:"language" enum:"python,node,bash"`
+	Language string `json:"language" enum:"python,node,typescript,bash"`
 	Code     string `json:"code" max:"1048576"`
 	TimeoutS int    `json:"timeout_s,omitempty" jsonschema:"default 60, at most 3600"`
 	Restart  bool   `json:"restart,omitempty" jsonschema:"forget earlier state first"`

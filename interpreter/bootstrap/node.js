@@ -1,5 +1,6 @@
 // Serves one code context in Node.js 16 or newer. The host wraps it in a function
-// of (require, load, KEY, INPUT, OUT, ERR, TEXT); load is a dynamic import.
+// of (require, load, KEY, INPUT, OUT, ERR, TEXT, TYPES); load is a dynamic import,
+// and TYPES says that the code is TypeScript.
 //
 // Code is evaluated as a browser's console does it (replMode of V8's inspector):
 // the last expression has a value, await works at the top, and let, const and
@@ -190,6 +191,52 @@ function binding(clause, loaded) {
   return `const {${parts.join(', ')}} = ${loaded}`;
 }
 
+// Types.
+
+const strip = TYPES ? quietly(require('module').stripTypeScriptTypes) : undefined;
+
+// quietly calls Node's own function once, which warns at its first use that it may
+// change: in a program's output that would be noise of ours.
+function quietly(strip) {
+  if (!strip) return undefined;
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  try {
+    strip('');
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+  return strip;
+}
+
+// withoutTypes blanks types out, so that everything stays where it is. What is more
+// than types, such as an enum, has to be rewritten; Node 26 does not do that any more.
+function withoutTypes(code) {
+  try {
+    return strip(code);
+  } catch (failure) {
+    try {
+      return strip(code, { mode: 'transform' });
+    } catch (again) {
+      throw again.code === 'ERR_INVALID_ARG_VALUE' ? failure : again;
+    }
+  }
+}
+
+// source is the code as V8 takes it.
+function source(code) {
+  try {
+    return withImports(TYPES ? withoutTypes(code) : code);
+  } catch (failure) {
+    begin(); // which is otherwise the business of the code that runs
+    throw failure;
+  }
+}
+
+function sync() {
+  if (TYPES && !strip) throw new Error(`node ${process.version} cannot strip types`);
+}
+
 // Running code.
 
 const door = new vm.Script(`globalThis[Symbol.for('aether.enter')]()`, { filename: 'aether:door' });
@@ -262,7 +309,7 @@ function unserialized(remote) {
 
 async function run(code) {
   cells++;
-  const value = await evaluate(withImports(code) + `\n//# sourceURL=cell-${cells}`);
+  const value = await evaluate(source(code) + `\n//# sourceURL=cell-${cells}`);
   if (value !== undefined) show(value, true);
 }
 
@@ -356,7 +403,7 @@ async function answer(work, payload) {
 }
 
 async function serve() {
-  const works = { run, settle: run, reseed, sync() {} };
+  const works = { run, settle: run, reseed, sync };
   for (;;) {
     const next = await receive();
     if (!next) break;

