@@ -34,6 +34,8 @@ type SecretRequest struct {
 	// Hosts are those that it may be sent to, as api.example.com or *.example.com. Nil
 	// leaves them as they are, and of a new secret is no restriction; so is an empty list.
 	Hosts []string `json:"hosts,omitzero"`
+	// Metadata is kept and told with it: up to 32 entries of 8 KiB. Nil leaves it as it is.
+	Metadata map[string]string `json:"metadata,omitzero"`
 }
 
 // SecretQuery chooses secrets.
@@ -91,7 +93,10 @@ func (f *fleet) setSecret(who Caller, req SecretRequest) (_ Secret, err error) {
 			return Secret{}, err
 		}
 	}
-	return f.secrets.Set(id, req.Value, req.Hosts, func() (func(), error) {
+	if err := secret.CheckMetadata(req.Metadata); err != nil {
+		return Secret{}, err
+	}
+	return f.secrets.Set(id, req.Value, req.Hosts, req.Metadata, func() (func(), error) {
 		quota := f.rights.config.Load().Quota(Caller{Tenant: id.Tenant})
 		grant, err := f.rights.ledger.Take(id.Tenant, quota, access.Use{Secrets: 1}, 0)
 		if err != nil {

@@ -66,7 +66,7 @@ func (s *Server) secretBody(a *answer, r *request) (req engine.SecretRequest, er
 	case errors.As(err, &ours) && ours.Field == "value":
 		return req, ours // which says what is wrong, without the value
 	case err != nil:
-		return req, sandbox.Invalidf("body", "it is not an object of a value and, if there are any, hosts")
+		return req, sandbox.Invalidf("body", "it is not an object of a value and, if there are any, hosts and metadata")
 	}
 	return req, nil
 }

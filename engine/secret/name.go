@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"aether/sandbox"
 )
@@ -12,6 +13,12 @@ const (
 	maxName  = 64
 	maxHosts = 64
 	maxHost  = 253
+
+	// What is kept with a secret is what E2B's clients are told that may be.
+	maxMetadata      = 32
+	maxMetadataKey   = 128
+	maxMetadataValue = 1024
+	maxMetadataBytes = 8192
 )
 
 var (
@@ -55,4 +62,26 @@ func CheckHosts(hosts []string) ([]string, error) {
 func isHost(text string) bool {
 	name, wild := strings.CutPrefix(text, "*.")
 	return len(text) <= maxHost && hosted.MatchString(name) && (!wild || strings.Contains(name, "."))
+}
+
+// CheckMetadata refuses what cannot be kept with a secret. The error repeats none of it.
+// Errors: Invalid for the field metadata.
+func CheckMetadata(metadata map[string]string) error {
+	if len(metadata) > maxMetadata {
+		return sandbox.Invalidf("metadata", "%d entries are more than %d", len(metadata), maxMetadata)
+	}
+	total := 0
+	for key, value := range metadata {
+		total += len(key) + len(value)
+		switch {
+		case key == "" || len(key) > maxMetadataKey || len(value) > maxMetadataValue:
+			return sandbox.Invalidf("metadata", "a key has 1 to %d bytes and a value at most %d", maxMetadataKey, maxMetadataValue)
+		case !utf8.ValidString(key) || !utf8.ValidString(value):
+			return sandbox.Invalidf("metadata", "it is not UTF-8")
+		}
+	}
+	if total > maxMetadataBytes {
+		return sandbox.Invalidf("metadata", "%d bytes are more than %d", total, maxMetadataBytes)
+	}
+	return nil
 }

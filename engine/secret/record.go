@@ -27,7 +27,10 @@ type Secret struct {
 	Name   string `json:"name"`
 	Tenant string `json:"tenant"`
 	// Hosts are those that its value may be sent to; none is no restriction.
-	Hosts   []string  `json:"hosts,omitempty"`
+	Hosts []string `json:"hosts,omitempty"`
+	// Metadata is its owner's, and means nothing here.
+	Metadata map[string]string `json:"metadata,omitempty"`
+
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
 }
@@ -46,9 +49,10 @@ func (r *record) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	hosts, err := CheckHosts(r.Hosts)
-	switch {
-	case err != nil:
+	if err = errors.Join(err, CheckMetadata(r.Metadata)); err != nil {
 		return err
+	}
+	switch {
 	case !IsName(r.Name) || !sandbox.IsName(r.Tenant, maxTenant):
 		return errors.New("it is of nobody's secret")
 	case !slices.Equal(hosts, r.Hosts):

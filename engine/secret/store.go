@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -86,10 +87,10 @@ func (s *Store) change(id ID) (unlock func()) {
 }
 
 // Set makes a secret, or replaces its value, and has it on disk. Nil hosts are those that
-// it had; others are its hosts from now on, as CheckHosts gives them. take is asked for room
-// in the quota of the tenant before a secret is made. Errors: Invalid; Exhausted;
-// Unavailable for a key file that cannot be used; those of take.
-func (s *Store) Set(id ID, value Value, hosts []string, take func() (give func(), err error)) (Secret, error) {
+// it had; others are its hosts from now on, as CheckHosts gives them. So it is with nil
+// metadata. take is asked for room in the quota of the tenant before a secret is made.
+// Errors: Invalid; Exhausted; Unavailable for a key file that cannot be used; those of take.
+func (s *Store) Set(id ID, value Value, hosts []string, metadata map[string]string, take func() (give func(), err error)) (Secret, error) {
 	if err := CheckName(id.Name); err != nil {
 		return Secret{}, err
 	}
@@ -105,6 +106,9 @@ func (s *Store) Set(id ID, value Value, hosts []string, take func() (give func()
 	told.Updated = now
 	if hosts != nil {
 		told.Hosts = hosts
+	}
+	if metadata != nil {
+		told.Metadata = maps.Clone(metadata)
 	}
 	if known {
 		return told, s.replace(told, value)
@@ -198,10 +202,10 @@ func (s *Store) Find(id ID) (Secret, bool) {
 	return e.told(), true
 }
 
-// told is a copy that nobody can change the hosts of.
+// told is a copy that nobody can change the hosts or the metadata of.
 func (e *entry) told() Secret {
 	told := e.Secret
-	told.Hosts = slices.Clone(told.Hosts)
+	told.Hosts, told.Metadata = slices.Clone(told.Hosts), maps.Clone(told.Metadata)
 	return told
 }
 

@@ -66,7 +66,7 @@ func (s *shelf) restart() {
 
 func (s *shelf) set(id ID, text string, hosts ...string) {
 	s.t.Helper()
-	if _, err := s.Set(id, value(s.t, text), hosts, s.take); err != nil {
+	if _, err := s.Set(id, value(s.t, text), hosts, nil, s.take); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -131,7 +131,7 @@ func TestSecretsAreKept(t *testing.T) {
 	if !after.Created.Equal(before.Created) || !after.Updated.After(before.Updated) || fmt.Sprint(after.Hosts) != "[api.example.com]" || s.held != 3 {
 		t.Errorf("%+v became %+v", before, after)
 	}
-	if _, err := s.Set(ann, value(t, marker), []string{}, s.take); err != nil {
+	if _, err := s.Set(ann, value(t, marker), []string{}, nil, s.take); err != nil {
 		t.Fatal(err)
 	}
 	if v, hosts, err := s.Value(ann); err != nil || len(hosts) > 0 || string(v.Reveal()) != marker {
@@ -291,7 +291,7 @@ func TestKeyFile(t *testing.T) {
 			if err := s.Remove(bob); err != nil {
 				t.Error(err)
 			}
-			_, err := s.Set(ann, value(t, marker+"3"), nil, s.take)
+			_, err := s.Set(ann, value(t, marker+"3"), nil, nil, s.take)
 			if !c.settable {
 				if sandbox.ClassOf(err) != sandbox.Unavailable {
 					t.Errorf("set: %v", err)
@@ -333,7 +333,7 @@ func TestFullDiskOfSecrets(t *testing.T) {
 		})
 		armed = true
 		had := s.held
-		_, err := s.Set(id, value(t, marker), nil, s.take)
+		_, err := s.Set(id, value(t, marker), nil, nil, s.take)
 		armed = false
 		met := writes > step/2
 		if err != nil {
@@ -348,7 +348,7 @@ func TestFullDiskOfSecrets(t *testing.T) {
 		}
 		s.want(id, marker)
 		armed, writes = true, 0
-		_, err = s.Set(id, value(t, marker+"2"), nil, s.take)
+		_, err = s.Set(id, value(t, marker+"2"), nil, nil, s.take)
 		armed = false
 		if v, _, unread := s.Value(id); unread != nil || string(v.Reveal()) != marker+"2" && (err == nil || string(v.Reveal()) != marker) {
 			t.Errorf("step %d: %v and then %q, %v", step, err, v.Reveal(), unread)
@@ -372,22 +372,22 @@ func TestBoundOfSecrets(t *testing.T) {
 	s := newShelf(t)
 	s.set(ann, marker)
 	s.count = maxAll
-	_, err := s.Set(bob, value(t, marker), nil, s.take)
+	_, err := s.Set(bob, value(t, marker), nil, nil, s.take)
 	if sandbox.ClassOf(err) != sandbox.Exhausted || s.held != 1 || s.count != maxAll {
 		t.Errorf("%v, %d held, %d counted", err, s.held, s.count)
 	}
 	s.set(ann, marker+"2") // is no new one
 	s.count = 1
 	full := errors.New("full")
-	if _, err := s.Set(bob, value(t, marker), nil, func() (func(), error) { return nil, full }); !errors.Is(err, full) || s.count != 1 {
+	if _, err := s.Set(bob, value(t, marker), nil, nil, func() (func(), error) { return nil, full }); !errors.Is(err, full) || s.count != 1 {
 		t.Errorf("%v, %d counted", err, s.count)
 	}
 	for _, id := range []ID{{"ann", ""}, {"ann", "a-b"}, {"ann", "1"}} {
-		if _, err := s.Set(id, value(t, marker), nil, s.take); sandbox.ClassOf(err) != sandbox.Invalid {
+		if _, err := s.Set(id, value(t, marker), nil, nil, s.take); sandbox.ClassOf(err) != sandbox.Invalid {
 			t.Errorf("%v: %v", id, err)
 		}
 	}
-	if _, err := s.Set(bob, Value{}, nil, s.take); sandbox.ClassOf(err) != sandbox.Invalid {
+	if _, err := s.Set(bob, Value{}, nil, nil, s.take); sandbox.ClassOf(err) != sandbox.Invalid {
 		t.Error(err)
 	}
 }
@@ -402,7 +402,7 @@ func TestSecretsOfManyAtOnce(t *testing.T) {
 		id := ID{"ann", fmt.Sprintf("N%d", n%3)}
 		all.Go(func() {
 			for i := range 20 {
-				switch _, err := s.Set(id, value(t, fmt.Sprint(marker, n, i)), nil, take); {
+				switch _, err := s.Set(id, value(t, fmt.Sprint(marker, n, i)), nil, nil, take); {
 				case err != nil:
 					t.Error(err)
 				case i%7 == 6:

@@ -12,7 +12,7 @@ import (
 )
 
 // secretBody is what is told of a secret, whose id is its name. There is one version of it
-// at a time, and nothing else is kept with it.
+// at a time.
 type secretBody struct {
 	SecretID       string            `json:"secretID"`
 	Name           string            `json:"name"`
@@ -28,7 +28,11 @@ func told(s engine.Secret) secretBody {
 	if s.Updated.After(s.Created) {
 		version = s.Updated.UnixMilli()
 	}
-	return secretBody{s.Name, s.Name, version, map[string]string{}, s.Created, s.Updated}
+	metadata := s.Metadata
+	if metadata == nil {
+		metadata = map[string]string{} // which clients are promised to find
+	}
+	return secretBody{s.Name, s.Name, version, metadata, s.Created, s.Updated}
 }
 
 func (d *Dialect) secretOperations() []rest.Operation {
@@ -53,9 +57,6 @@ func secretRequest(v *rest.Visit) (req newSecret, value engine.SecretValue, err 
 	if err := v.Body(&req); err != nil {
 		return req, value, sandbox.Invalidf("body", "it is not a secret")
 	}
-	if len(req.Metadata) > 0 {
-		return req, value, unsupported("metadata", "nothing is kept with a secret but its value")
-	}
 	value, err = engine.NewSecretValue([]byte(req.Value))
 	return req, value, err
 }
@@ -69,11 +70,11 @@ func (d *Dialect) createSecret(v *rest.Visit) error {
 	if _, err := d.secret(v.Context(), v.Who, req.Name); err == nil {
 		return &sandbox.Error{Class: sandbox.Conflict, Field: "name", Reason: "there is a secret of this name"}
 	}
-	return d.setSecret(v, req.Name, value, http.StatusCreated)
+	return d.setSecret(v, engine.SecretRequest{Name: req.Name, Value: value, Metadata: req.Metadata}, http.StatusCreated)
 }
 
 func (d *Dialect) updateSecret(v *rest.Visit) error {
-	_, value, err := secretRequest(v)
+	req, value, err := secretRequest(v)
 	if err != nil {
 		return err
 	}
@@ -82,16 +83,16 @@ func (d *Dialect) updateSecret(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
-	return d.setSecret(v, known.Name, value, http.StatusOK)
+	return d.setSecret(v, engine.SecretRequest{Name: known.Name, Value: value, Metadata: req.Metadata}, http.StatusOK)
 }
 
-func (d *Dialect) setSecret(v *rest.Visit, name string, value engine.SecretValue, status int) error {
+func (d *Dialect) setSecret(v *rest.Visit, req engine.SecretRequest, status int) error {
 	leave, err := v.Creation()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	made, err := d.engine.SetSecret(v.Context(), v.Who, engine.SecretRequest{Name: name, Value: value})
+	made, err := d.engine.SetSecret(v.Context(), v.Who, req)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,15 @@ export default {
     for (const path of ['/secrets', '/secrets/TELLS_NOTHING']) assert.ok(!JSON.stringify((await call('GET', path)).body).includes('hush'))
     await Secret.destroy('TELLS_NOTHING')
   },
+  'secret: metadata is kept until other is given': async () => {
+    const made = await Secret.create('NOTED', 'hush-6', { metadata: { owner: 'ops', 'für': '' } })
+    assert.deepEqual(made.metadata, { owner: 'ops', 'für': '' })
+    assert.deepEqual((await Secret.update('NOTED', 'hush-7')).metadata, made.metadata)
+    assert.deepEqual((await Secret.update('NOTED', 'hush-8', { metadata: { owner: 'dev' } })).metadata, { owner: 'dev' })
+    assert.deepEqual([(await Secret.getInfo('NOTED')).metadata, (await Secret.list().nextItems()).find((s) => s.name === 'NOTED').metadata], [{ owner: 'dev' }, { owner: 'dev' }])
+    assert.deepEqual((await Secret.update('NOTED', 'hush-9', { metadata: {} })).metadata, {})
+    await Secret.destroy('NOTED')
+  },
   'secret: lists in pages': async () => {
     await Promise.all(['P1', 'P2', 'P3'].map((n) => Secret.create(n, 'x')))
     const pages = []
@@ -29,7 +38,7 @@ export default {
   'secret: what cannot be kept is refused': async () => {
     await Secret.create('TAKEN', 'x')
     await assert.rejects(Secret.update('NONE', 'x'), SecretNotFoundError)
-    for (const [body, status] of [[{ name: 'TAKEN', value: 'y' }, 409], [{ name: 'a-b', value: 'x' }, 400], [{ name: 'EMPTY', value: '' }, 400], [{ name: 'M', value: 'x', metadata: { a: 'b' } }, 501]]) {
+    for (const [body, status] of [[{ name: 'TAKEN', value: 'y' }, 409], [{ name: 'a-b', value: 'x' }, 400], [{ name: 'EMPTY', value: '' }, 400], [{ name: 'M', value: 'x', metadata: { a: 'b'.repeat(1025) } }, 400]]) {
       assert.equal((await call('POST', '/secrets', body)).status, status, JSON.stringify(body))
     }
     await Secret.destroy('TAKEN')
