@@ -24,6 +24,9 @@ type layerCache struct {
 	// alone says that nothing more is kept or waited for: a sandbox that has more to it
 	// than files, or no room for them, has no layers from there on.
 	alone bool
+	// reason is why what a command left could not be kept, of a sandbox that was then made
+	// anew.
+	reason string
 
 	held   []*layer
 	flight *flight // what this preparation makes; nil if nothing
@@ -59,6 +62,13 @@ func (l *layers) cannot(driver string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unable[driver] = true
+}
+
+// bare says whether a sandbox in which steps are run, with so many of them done, has to do
+// without the variables of the Spec, which no step has. Those that nothing is kept of have
+// them all the same: they could not be given later.
+func (c *layerCache) bare(done int) bool {
+	return len(c.recipe.Spec.Command.Env) > 0 && c.recipe.stated() && !c.alone && done < len(c.steps)
 }
 
 // longest finds the layer with the most commands, or nil, and says how many those are.

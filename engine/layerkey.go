@@ -30,8 +30,13 @@ var unkeyed = map[string]string{
 }
 
 // layerKeys names the files of a sandbox after each command of a recipe by all that they
-// come of: whose they are, the driver, the image, the Spec and the commands so far.
+// come of: whose they are, the driver, the image, the Spec and the commands so far. Of
+// defaults that no command has it counts whether there are some: those that a layer was made
+// with are replaced by them, and stay where there are none.
 func layerKeys(tenant, driver, image string, spec sandbox.Spec, run [][]string, steps ...Step) []string {
+	if (Recipe{Run: run, Steps: steps}).stated() {
+		spec.Command = sandbox.CommandDefaults{User: present(spec.Command.User), WorkDir: present(spec.Command.WorkDir)}
+	}
 	sum := sha256.New()
 	for _, part := range []string{layerFormat, tenant, driver, image} {
 		writeText(sum, part)
@@ -48,6 +53,13 @@ func layerKeys(tenant, driver, image string, spec sandbox.Spec, run [][]string, 
 		keys = append(keys, hex.EncodeToString(sum.Sum(nil)))
 	}
 	return keys
+}
+
+func present(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "stated"
 }
 
 // writeText writes a text behind its length, so that no two lists of texts are written

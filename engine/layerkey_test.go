@@ -2,6 +2,7 @@ package engine
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"aether/sandbox"
@@ -107,6 +108,14 @@ func TestKeysDiffer(t *testing.T) {
 	note("variable", layerKeys("t", "d", "i", env("a", "b"), one)...)
 	note("two", layerKeys("t", "d", "i", env("a", "b", "c", "d"), one)...)
 	note("value", layerKeys("t", "d", "i", env("a", "bcd"), one)...)
+	own := Step{Command: []string{"a"}, User: "u", Dir: "/", Stated: true}
+	first, second := layerKeys("t", "d", "i", env("a", "b"), nil, own, own), layerKeys("t", "d", "i", env("a", "c"), nil, own, own)
+	note("stated", first...)
+	if !slices.Equal(first, second) {
+		t.Error("defaults are part of the keys of steps that state their own")
+	}
+	note("defaults", layerKeys("t", "d", "i", env("a", "b"), nil, own, Step{Command: []string{"a"}})...)
+	note("other defaults", layerKeys("t", "d", "i", env("a", "c"), nil, own, Step{Command: []string{"a"}})...)
 	for range 20 { // in whatever order a map is walked
 		if keys := layerKeys("t", "d", "i", env("c", "d", "a", "b"), one); seen[keys[0]] != "two" {
 			t.Error("the same variables give another key")

@@ -70,15 +70,15 @@ func (p *preparation) close(ctx context.Context, end bool) (err error) {
 	return err
 }
 
-func (p *preparation) create(ctx context.Context) error {
+func (p *preparation) create(ctx context.Context, spec sandbox.Spec) error {
 	p.notify(StepCreate)
-	return p.open(ctx, func() (sandbox.Instance, error) { return p.driver.Create(ctx, p.recipe.Spec) })
+	return p.open(ctx, func() (sandbox.Instance, error) { return p.driver.Create(ctx, spec) })
 }
 
 // prepare makes the sandbox and brings it to the point where it is forked.
 func (p *preparation) prepare(ctx context.Context) error {
 	if p.cache == nil {
-		if err := p.create(ctx); err != nil {
+		if err := p.create(ctx, p.recipe.Spec); err != nil {
 			return err
 		}
 	}

@@ -34,9 +34,13 @@ func (p *preparation) tryCached(ctx context.Context) (again bool, err error) {
 		}
 		c.end(layerGivenUp, nil) // if there is still one
 	}()
+	spec := p.recipe.Spec
+	if c.bare(done) {
+		spec.Command.Env = nil
+	}
 	if base == nil {
-		err = p.create(ctx)
-	} else if again, err = p.restoreLayer(ctx, base); again {
+		err = p.create(ctx, spec)
+	} else if again, err = p.restoreLayer(ctx, base, spec); again {
 		return true, nil
 	}
 	if err != nil {
@@ -47,15 +51,23 @@ func (p *preparation) tryCached(ctx context.Context) (again bool, err error) {
 		p.notify(StepCached + " " + step.shown())
 		p.commands = append(p.commands, PreparedCommand{Command: step.shown(), Cached: true})
 	}
-	return p.runRest(ctx, done)
+	if again, err = p.runRest(ctx, done); again || err != nil || len(spec.Command.Env) == len(p.recipe.Spec.Command.Env) {
+		return again, err
+	}
+	if err := p.close(ctx, true); err != nil {
+		return false, err
+	}
+	return p.restoreLayer(ctx, c.below(), p.recipe.Spec)
 }
 
-// restoreLayer makes the sandbox of a layer. One that cannot be used is dropped, and the
+// restoreLayer makes the sandbox of a layer, with the defaults of a Spec. One that cannot be used is dropped, and the
 // caller tries again without it.
-func (p *preparation) restoreLayer(ctx context.Context, base *layer) (again bool, err error) {
+func (p *preparation) restoreLayer(ctx context.Context, base *layer, spec sandbox.Spec) (again bool, err error) {
 	p.notify(StepCreate)
 	err = p.open(ctx, func() (sandbox.Instance, error) {
-		return p.driver.(sandbox.Restorer).Restore(ctx, p.cache.layers.dir(base), sandbox.Filesystem, childSpec(p.recipe.Spec, p.recipe.Spec.ID))
+		as := childSpec(spec, spec.ID)
+		as.Command = spec.Command
+		return p.driver.(sandbox.Restorer).Restore(ctx, p.cache.layers.dir(base), sandbox.Filesystem, as)
 	})
 	if err == nil || p.instance != nil || ctx.Err() != nil {
 		return false, err
@@ -76,11 +88,17 @@ func (p *preparation) runRest(ctx context.Context, from int) (again bool, err er
 		return false, err
 	}
 	for i := from; i < len(p.cache.steps); i++ {
+		bare := p.cache.bare(from)
 		if err := p.run(ctx, p.cache.steps[i]); err != nil {
 			return false, err
 		}
 		if err := p.keepLayer(ctx, i, before); err != nil {
 			return false, err
+		}
+		if bare && p.cache.alone {
+			// No layer has what this one left: it is run once more, with the variables of
+			// the Spec, that sandboxes have them.
+			return true, p.close(ctx, true)
 		}
 		if other := p.cache.claim(i + 1); other != nil {
 			// Somebody had this layer before, and is ahead.
@@ -97,6 +115,7 @@ func (p *preparation) runRest(ctx context.Context, from int) (again bool, err er
 // says why. Errors: those of the context.
 func (p *preparation) keepLayer(ctx context.Context, command int, before population) error {
 	if p.cache.alone {
+		p.commands[len(p.commands)-1].Unkept, p.cache.reason = p.cache.reason, ""
 		return nil
 	}
 	why, err := p.tryKeep(ctx, command, before)
@@ -110,7 +129,8 @@ func (p *preparation) keepLayer(ctx context.Context, command int, before populat
 		}
 	}
 	if why != "" {
-		p.commands[len(p.commands)-1].Unkept = clip(why, maxDetail)
+		p.cache.reason = clip(why, maxDetail)
+		p.commands[len(p.commands)-1].Unkept = p.cache.reason
 		p.cache.unkept()
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"aether/guest"
@@ -21,6 +22,10 @@ type Step struct {
 	Env     map[string]string `json:"env,omitempty"`
 	Dir     string            `json:"dir,omitempty"`
 	User    string            `json:"user,omitempty"`
+	// Stated says that User, Dir and Env are all that it runs with besides the image's own:
+	// the defaults of the Spec are not part of what names the layer that it leaves. Where
+	// layers are kept and all steps are stated, variables of the Spec are not added either.
+	Stated bool `json:"stated,omitempty"`
 	// Files are put in place instead of a command. Those who prepare a template keep the
 	// archive before: see KeepArchive.
 	Files Files `json:"files,omitzero"`
@@ -53,6 +58,11 @@ func (r Recipe) steps() []Step {
 	return append(list, r.Steps...)
 }
 
+// stated says whether no step has anything of the Spec's defaults.
+func (r Recipe) stated() bool {
+	return len(r.Run) == 0 && len(r.Steps) > 0 && !slices.ContainsFunc(r.Steps, func(s Step) bool { return !s.Stated })
+}
+
 func (s Step) shown() string {
 	if s.Name != "" {
 		return shown([]string{s.Name})
@@ -71,6 +81,8 @@ func (s Step) validate() error {
 		return sandbox.Invalidf("steps.name", "it is over %d bytes", maxLine)
 	case strings.ContainsRune(s.User+s.Dir, 0) || s.Dir != "" && !path.IsAbs(s.Dir):
 		return sandbox.Invalidf("steps.dir", "%.80q is not an absolute path", s.Dir)
+	case s.Stated && s.Files == Files{} && (s.User == "" || s.Dir == ""):
+		return sandbox.Invalidf("steps.stated", "its user and its directory are not stated")
 	case s.Files == Files{}:
 		return validCommand("steps.command", s.Command)
 	case len(s.Command) > 0:

@@ -69,7 +69,8 @@ type Restorer interface {
 	// Restore makes a sandbox from dir, which stays usable for further restores: of
 	// its files, whatever was kept beside them, or, for Checkpoint, such that its
 	// processes go on. Only the identity,
-	// limits, network policy, mounts, lifetime and metadata of the Spec apply. Its
+	// limits, network policy, mounts, lifetime and metadata of the Spec apply, and, where
+	// files are wanted alone, its command defaults, over those of the source. Its
 	// image is empty; where files are wanted alone, it may be that of the snapshot,
 	// by which the files are had also if that image is another by now. What was mounted is not in a snapshot: whoever restores
 	// memory gives every mount of the source again, at the same target. Errors:

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"cmp"
+	"maps"
 	"path"
 	"strings"
 	"time"
@@ -42,6 +44,18 @@ type CommandDefaults struct {
 	WorkDir string            `json:"workdir,omitempty"`
 	// User is a name of the image or a number; empty means the image's own.
 	User string `json:"user,omitempty"`
+}
+
+// With gives what commands have where others are stated over these.
+func (c CommandDefaults) With(over CommandDefaults) CommandDefaults {
+	if len(over.Env) > 0 {
+		env := map[string]string{}
+		maps.Copy(env, c.Env)
+		maps.Copy(env, over.Env)
+		c.Env = env
+	}
+	c.User, c.WorkDir = cmp.Or(over.User, c.User), cmp.Or(over.WorkDir, c.WorkDir)
+	return c
 }
 
 // Limits bound a sandbox. A zero field is the driver's default; a driver that

@@ -45,7 +45,7 @@ func TestE2BClients(t *testing.T) {
 	host, port, _ := net.SplitHostPort(outside.Addr().String())
 	url, files, want := "http://"+s.address, "life network inside ports code secrets scale", e2bBehaviours
 	if os.Geteuid() == 0 {
-		files, want = files+" volumes templates", want+1+27
+		files, want = files+" volumes templates", want+1+28
 	}
 	key := newKey(t, state, "--tenant", "acme")
 	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key, "OUTSIDE="+host+"/"+port,

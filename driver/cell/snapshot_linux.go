@@ -220,7 +220,7 @@ func (d *Driver) RestoreFidelity() sandbox.Fidelity { return mostKept }
 
 // Restore implements sandbox.Restorer: the files of the snapshot are one more
 // layer below the new cell's own. Commands have the defaults of the cell that was
-// kept. Errors: Conflict if the image is not any more what it was, unless it is named
+// kept, and of files alone those that are stated over them. Errors: Conflict if the image is not any more what it was, unless it is named
 // and files are wanted alone; if processes are wanted that were not kept or cannot go on on this host; NotFound or Invalid
 // for a snapshot that does not exist or is damaged; Unsupported as Snapshot.
 func (d *Driver) Restore(ctx context.Context, dir string, give sandbox.Fidelity, spec sandbox.Spec) (sandbox.Instance, error) {
@@ -242,6 +242,9 @@ func (d *Driver) restore(ctx context.Context, dir string, give sandbox.Fidelity,
 	changed := spec.Image != ""
 	if changed && (give != sandbox.Filesystem || spec.Image != cmp.Or(rec.Image, sandbox.HostImage)) {
 		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
+	}
+	if give == sandbox.Filesystem {
+		rec.Command = rec.Command.With(spec.Command)
 	}
 	spec.Image, spec.Command = rec.Image, rec.Command
 	if err := spec.Validate(); err != nil {

@@ -115,10 +115,17 @@ func (s *suite) restoreFiles(t *testing.T) {
 	if got := again.sh(t, "cat /tmp/state"); got != "before" {
 		t.Errorf("the restored file says %q", got)
 	}
+	instance, err := k.restorer.Restore(s.patient(t), k.dir, sandbox.Filesystem, sandbox.Spec{Command: sandbox.CommandDefaults{WorkDir: "/usr", Env: map[string]string{"STATED": "anew"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.wrap(t, instance).sh(t, "pwd; echo $STATED; cat /tmp/state"); got != "/usr\nanew\nbefore" {
+		t.Errorf("with other defaults it says %q", got)
+	}
 	if k.count != nil {
 		s.goesOn(t, k.box, k.count)
 	}
-	_, err := k.restorer.Restore(s.patient(t), k.dir, sandbox.Checkpoint, sandbox.Spec{})
+	_, err = k.restorer.Restore(s.patient(t), k.dir, sandbox.Checkpoint, sandbox.Spec{})
 	if k.most == sandbox.Filesystem {
 		wantClass(t, err, sandbox.Unsupported)
 	} else {

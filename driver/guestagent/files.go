@@ -130,7 +130,7 @@ func OpenFiles(system, dir string, give sandbox.Fidelity, spec *sandbox.Spec) (*
 	if f.AnyImage && spec.Image != cmp.Or(m.Image, sandbox.HostImage) {
 		return nil, sandbox.Invalidf("image", "a restored sandbox has that of its snapshot")
 	}
-	spec.Image, spec.Command = m.Image, m.Command
+	spec.Image, spec.Command = m.Image, m.Command.With(spec.Command)
 	if f.archive, err = os.Open(filepath.Join(dir, FilesFile)); err == nil {
 		var info fs.FileInfo
 		if info, err = f.archive.Stat(); err == nil && info.Size() == m.Size {

@@ -57,7 +57,7 @@ func (d *Driver) beginWith(ctx context.Context, dir string, m manifest, spec san
 	if err := m.has(dir, files); err != nil {
 		return nil, err
 	}
-	spec.Image, spec.Command = m.Image, m.Command
+	spec.Image, spec.Command = m.Image, m.Command.With(spec.Command)
 	i, err := d.GoOn(ctx, spec, command.Origin{Digest: m.Digest, Shown: files.paths(dir), Command: d.opts.Platform.runFiles,
 		Fresh: true, AnyImage: over != ""})
 	if err != nil {

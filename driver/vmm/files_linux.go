@@ -83,6 +83,7 @@ func (e *engine) beginWith(ctx context.Context, dir string, spec sandbox.Spec, f
 	if from.Origin.Defaults, err = from.Origin.Defaults.On(ctx, e.opts.Network, spec.Network); err != nil {
 		return nil, err
 	}
+	from.Origin.Defaults = from.Origin.Defaults.With(spec.Command)
 	files, forget, err := e.filesOf(ctx, dir, from)
 	if err != nil {
 		return nil, err

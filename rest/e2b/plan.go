@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -50,6 +51,7 @@ type plan struct {
 
 	env       map[string]string
 	user, dir string
+	weight    int // of the variables of all steps
 }
 
 // step is how the client calls a step of the recipe.
@@ -123,8 +125,8 @@ func (d *Dialect) base(ctx context.Context, who engine.Caller, req buildRequest,
 			return nil
 		}
 		r.Spec.Image = req.FromImage
-		r.Steps = append(r.Steps, engine.Step{Name: "add the user " + userName, User: "root", Dir: "/", Command: []string{"/bin/sh", "-ec", addUser}},
-			engine.Step{Name: "add " + userHome, Files: engine.Files{Target: userHome, Owner: userName}})
+		r.Steps = append(r.Steps, engine.Step{Name: "add the user " + userName, User: "root", Dir: "/", Stated: true, Command: []string{"/bin/sh", "-ec", addUser}},
+			engine.Step{Name: "add " + userHome, Stated: true, Files: engine.Files{Target: userHome, Owner: userName}})
 	case isBuiltin(req.FromTemplate):
 		p.mark(strings.EqualFold(req.FromTemplate, codeTemplate))
 		return nil
@@ -160,13 +162,7 @@ func (p *plan) inherit(from engine.Recipe) {
 	r := &p.request.Recipe
 	r.Spec.Image, r.Run, r.Command, r.Ready = from.Spec.Image, from.Run, from.Command, from.Ready
 	for _, step := range from.Steps {
-		if len(step.Command) > 0 {
-			env := map[string]string{}
-			maps.Copy(env, from.Spec.Command.Env) // which steps do not repeat
-			maps.Copy(env, step.Env)
-			step.Env = env
-		}
-		r.Steps = append(r.Steps, step)
+		r.Steps = append(r.Steps, restated(step, from.Spec.Command))
 	}
 	r.Ready.Timeout = buildTime
 	maps.Copy(p.env, from.Spec.Command.Env)
@@ -179,6 +175,22 @@ func (p *plan) inherit(from engine.Recipe) {
 	if r.Spec.Limits == (sandbox.Limits{}) {
 		r.Spec.Limits = from.Spec.Limits
 	}
+}
+
+// restated is a step of another recipe that is as it was there, whatever the defaults of a
+// recipe are that begins with it.
+func restated(step engine.Step, there sandbox.CommandDefaults) engine.Step {
+	if step.Stated {
+		return step
+	}
+	env := maps.Clone(there.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, step.Env)
+	step.Env, step.User, step.Dir = env, cmp.Or(step.User, there.User), cmp.Or(step.Dir, there.WorkDir)
+	step.Stated = len(step.Command) == 0 || step.User != "" && step.Dir != ""
+	return step
 }
 
 // addUser makes the user that clients expect, with a number that nobody has.
@@ -214,7 +226,8 @@ func (p *plan) add(s buildStep) error {
 		if arg(1) != "" {
 			user = arg(1)
 		}
-		r.Steps = append(r.Steps, engine.Step{Name: name, User: user, Dir: p.dir, Env: maps.Clone(p.env), Command: shell(arg(0))})
+		r.Steps = append(r.Steps, engine.Step{Name: name, User: user, Dir: p.dir, Env: maps.Clone(p.env), Stated: true, Command: shell(arg(0))})
+		return p.weigh()
 	case "ENV":
 		if len(s.Args)%2 != 0 {
 			return sandbox.Invalidf("steps", "ENV is pairs of a name and a value")
@@ -231,7 +244,7 @@ func (p *plan) add(s buildStep) error {
 	case "WORKDIR":
 		p.dir = p.absolute(expand(arg(0), p.env))
 		if p.dir != "/" {
-			r.Steps = append(r.Steps, engine.Step{Name: name, Files: engine.Files{Target: p.dir, Owner: p.user}})
+			r.Steps = append(r.Steps, engine.Step{Name: name, Stated: true, Files: engine.Files{Target: p.dir, Owner: p.user}})
 		}
 	case "COPY":
 		return p.copy(s, name, arg)
@@ -259,7 +272,7 @@ func (p *plan) copy(s buildStep, name string, arg func(int) string) error {
 		}
 		files.Mode = mode
 	}
-	p.request.Recipe.Steps = append(p.request.Recipe.Steps, engine.Step{Name: name, Files: files})
+	p.request.Recipe.Steps = append(p.request.Recipe.Steps, engine.Step{Name: name, Stated: true, Files: files})
 	return nil
 }
 
@@ -281,18 +294,26 @@ func expand(text string, env map[string]string) string {
 	})
 }
 
-// settle has sandboxes begin with what the last step left. Steps state only what is
-// otherwise for them.
+// maxStepEnv bounds the variables of all steps together, each of which has those of the
+// moment.
+const maxStepEnv = 1 << 20
+
+// weigh counts the variables of the last step. Errors: Invalid.
+func (p *plan) weigh() error {
+	for name, value := range p.env {
+		p.weight += len(name) + len(value)
+	}
+	if p.weight > maxStepEnv {
+		return sandbox.Invalidf("steps", "the variables of all RUN steps together have more than %d bytes", maxStepEnv)
+	}
+	return nil
+}
+
+// settle has sandboxes begin with what the last step left.
 func (p *plan) settle() {
 	r := &p.request.Recipe
 	r.Spec.Command = sandbox.CommandDefaults{User: p.user, WorkDir: p.dir}
 	if len(p.env) > 0 {
 		r.Spec.Command.Env = p.env
-	}
-	for i := range r.Steps {
-		maps.DeleteFunc(r.Steps[i].Env, func(name, value string) bool { return p.env[name] == value })
-		if len(r.Steps[i].Env) == 0 {
-			r.Steps[i].Env = nil
-		}
 	}
 }

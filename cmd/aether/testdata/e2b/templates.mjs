@@ -112,6 +112,18 @@ export default {
     const [a, b] = [await of('drawn-a', `cat /tmp/${drawn}`), await of('drawn-b', `cat /tmp/${drawn} /tmp/more`)]
     assert.equal(`${a}\nmore`, b)
   },
+  'template: what is set after a command does not run it again, and what is set before does': async () => {
+    const drawn = unique()
+    const draw = (before, after) => plain().setEnvs({ BEFORE: before }).runCmd(`cat /proc/sys/kernel/random/uuid > /tmp/${drawn}; echo "$BEFORE:$AFTER" >> /tmp/${drawn}`)
+      .setEnvs({ AFTER: after }).setWorkdir(`/srv/${after}`).setUser('root')
+    const seen = []
+    for (const [before, after] of [['a', 'x'], ['a', 'y'], ['b', 'y']]) {
+      await build(draw(before, after), 'env-order')
+      seen.push((await of('env-order', `cat /tmp/${drawn}; echo $BEFORE:$AFTER; pwd; id -un`)).split('\n'))
+    }
+    assert.deepEqual(seen.map((s) => s.slice(1)), [['a:', 'a:x', '/srv/x', 'root'], ['a:', 'a:y', '/srv/y', 'root'], ['b:', 'b:y', '/srv/y', 'root']])
+    assert.deepEqual([seen[1][0] === seen[0][0], seen[2][0] === seen[1][0]], [true, false])
+  },
   'template: without the cache everything is run again': async () => {
     const drawn = unique()
     const draw = () => plain().runCmd(`cat /proc/sys/kernel/random/uuid > /tmp/${drawn}`)
