@@ -212,6 +212,15 @@ func TestEveryTool(t *testing.T) {
 	}
 }
 
+// toldPaused says of every sandbox that it is paused.
+type toldPaused struct{ Backend }
+
+func (b toldPaused) Get(ctx context.Context, id string) (engine.Sandbox, error) {
+	found, err := b.Backend.Get(ctx, id)
+	found.State = engine.Paused
+	return found, err
+}
+
 func (h *house) trySandboxes(t *testing.T, s *Session, id string) {
 	if list := do[Sandboxes](t, s, "sandbox_list", args{"state": "running"}); len(list.Sandboxes) != 1 || list.Sandboxes[0].ID != id {
 		t.Errorf("listed are %+v", list)
@@ -224,6 +233,13 @@ func (h *house) trySandboxes(t *testing.T, s *Session, id string) {
 		t.Errorf("what to do about a paused sandbox: %+v", f.Next)
 	}
 	do[Sandbox](t, s, "sandbox_resume", args{"sandbox": id})
+	// One that the last engine interrupted is told as paused until it is used.
+	seen := s.opts.Backend
+	s.opts.Backend = toldPaused{seen}
+	if got := shell(t, s, id, "echo awake"); got != "awake\n" {
+		t.Errorf("it says %q", got)
+	}
+	s.opts.Backend = seen
 	if got := shell(t, s, id, "cat /tmp/kept; echo $GREETING"); got != "kept\nhello\n" {
 		t.Errorf("it has %q", got)
 	}

@@ -159,10 +159,11 @@ const maxShort = 128 << 10
 
 func (s *Session) runToEnd(ctx context.Context, in runArgs, cmd guest.Cmd, took time.Duration) (ended Ended, err error) {
 	if runner, ok := s.opts.Backend.(Runner); ok && len(in.Stdin) <= maxShort {
-		if err := s.awake(ctx, in.Sandbox, took); err != nil {
-			return ended, err
-		}
-		return runner.Run(ctx, in.Sandbox, cmd, in.Stdin, took)
+		err = s.awake(ctx, in.Sandbox, took, func() error {
+			ended, err = runner.Run(ctx, in.Sandbox, cmd, in.Stdin, took)
+			return err
+		})
+		return ended, err
 	}
 	if in.Stdin != "" {
 		cmd.Stdin = strings.NewReader(in.Stdin)

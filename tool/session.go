@@ -293,24 +293,30 @@ func (s *Session) renew(ctx context.Context) {
 	}
 }
 
-// awake finds a sandbox in which something can be run. Errors: Conflict for a paused one.
-func (s *Session) awake(ctx context.Context, id string, took time.Duration) error {
-	found, err := s.enter(ctx, id, took)
-	if err == nil && found.State == engine.Paused && !found.AutoResume {
-		return &advice{&sandbox.Error{Class: sandbox.Conflict, Field: "sandbox", Reason: "the sandbox is paused", Remedy: "resume it"}, Next{"sandbox_resume", map[string]any{"sandbox": id}}}
+// awake does something in a sandbox. Which of those that are paused is resumed by that, as
+// one that the last daemon interrupted, is the engine's to say. Errors: Conflict for another.
+func (s *Session) awake(ctx context.Context, id string, took time.Duration, do func() error) error {
+	if _, err := s.enter(ctx, id, took); err != nil {
+		return err
 	}
-	return err
+	err := do()
+	if sandbox.ClassOf(err) != sandbox.Conflict {
+		return err
+	}
+	if found, unknown := s.opts.Backend.Get(ctx, id); unknown != nil || found.State != engine.Paused {
+		return err
+	}
+	return &advice{&sandbox.Error{Class: sandbox.Conflict, Field: "sandbox", Reason: "the sandbox is paused", Remedy: "resume it"}, Next{"sandbox_resume", map[string]any{"sandbox": id}}}
 }
 
 // inside has a client of a sandbox's guest service do something.
 func (s *Session) inside(ctx context.Context, id string, took time.Duration, do func(*guest.Client) error) error {
-	if err := s.awake(ctx, id, took); err != nil {
-		return err
-	}
-	client, release, err := s.opts.Backend.Guest(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return do(client)
+	return s.awake(ctx, id, took, func() error {
+		client, release, err := s.opts.Backend.Guest(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return do(client)
+	})
 }
