@@ -20,8 +20,9 @@ const (
 	// strict schemas.
 	OpenAI          Format = "openai"
 	OpenAIResponses Format = "openai-responses"
-	Anthropic       Format = "anthropic"
-	Gemini          Format = "gemini"
+	// Anthropic marks as strict what fits in half of what a request may have of that.
+	Anthropic Format = "anthropic"
+	Gemini    Format = "gemini"
 )
 
 // Formats lists them.
@@ -49,6 +50,9 @@ func Project(f Format, tools []*Tool) (json.RawMessage, error) {
 	for _, t := range tools {
 		list = append(list, projections[f](t))
 	}
+	if f == Anthropic {
+		markStrict(list)
+	}
 	switch f {
 	case MCP:
 		return json.Marshal(map[string]any{"tools": list})
@@ -68,8 +72,10 @@ var projections = map[Format]func(*Tool) any{
 	OpenAIResponses: func(t *Tool) any {
 		return openAIFunction{"function", t.Name, t.Description, strict(t.InputSchema()), true}
 	},
-	Anthropic: func(t *Tool) any { return anthropicTool{t.Name, t.Description, t.InputSchema()} },
-	Gemini:    func(t *Tool) any { return geminiTool{t.Name, t.Description, geminiOf(t.InputSchema())} },
+	Anthropic: func(t *Tool) any {
+		return &anthropicTool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema()}
+	},
+	Gemini: func(t *Tool) any { return geminiTool{t.Name, t.Description, geminiOf(t.InputSchema())} },
 }
 
 type mcpTool struct {
@@ -132,6 +138,37 @@ type anthropicTool struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
 	InputSchema *jsonschema.Schema `json:"input_schema"`
+	Strict      bool               `json:"strict,omitempty"`
+}
+
+// A request to Anthropic may have 20 strict tools, whose arguments that may be left out are
+// at most 24 together, and is refused as a whole beyond that. One half is left to whoever
+// has strict tools of their own beside these.
+const (
+	maxStrictTools    = 20 / 2
+	maxStrictOptional = 24 / 2
+)
+
+// optional is how many arguments may be left out.
+func (t *anthropicTool) optional() int {
+	return len(t.InputSchema.Properties) - len(t.InputSchema.Required)
+}
+
+// markStrict marks tools as strict for as long as there is room, those with the fewest
+// arguments that may be left out first.
+func markStrict(list []any) {
+	var byCost []*anthropicTool
+	for _, one := range list {
+		byCost = append(byCost, one.(*anthropicTool))
+	}
+	slices.SortStableFunc(byCost, func(a, b *anthropicTool) int { return a.optional() - b.optional() })
+	room := maxStrictOptional
+	for _, one := range byCost[:min(maxStrictTools, len(byCost))] {
+		if room -= one.optional(); room < 0 {
+			return
+		}
+		one.Strict = true
+	}
 }
 
 type geminiTool struct {

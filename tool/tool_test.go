@@ -125,6 +125,54 @@ func TestStrict(t *testing.T) {
 	}
 }
 
+// TestAnthropicStrict: what is marked as strict is within half of the bounds of a request,
+// closes its objects, and has no other keyword than those that such schemas may have.
+func TestAnthropicStrict(t *testing.T) {
+	for _, profile := range []Profile{Compact, Full} {
+		text, err := Project(Anthropic, toolsOf(t, profile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []struct {
+			Name   string
+			Strict bool
+			Schema struct {
+				Type       string
+				Properties map[string]map[string]any
+				Required   []string
+				Additional *bool `json:"additionalProperties"`
+			} `json:"input_schema"`
+		}
+		if err := json.Unmarshal(text, &list); err != nil {
+			t.Fatal(err)
+		}
+		strict, optional := 0, 0
+		for _, one := range list {
+			if !one.Strict {
+				continue
+			}
+			strict++
+			optional += len(one.Schema.Properties) - len(one.Schema.Required)
+			if one.Schema.Type != "object" || one.Schema.Additional == nil || *one.Schema.Additional {
+				t.Errorf("%s is not a closed object", one.Name)
+			}
+			for name, p := range one.Schema.Properties {
+				for keyword := range p {
+					if !slices.Contains([]string{"type", "description", "enum", "items"}, keyword) {
+						t.Errorf("%s.%s has %s", one.Name, name, keyword)
+					}
+				}
+				if _, one := p["type"].(string); !one {
+					t.Errorf("%s may be of several types", name)
+				}
+			}
+		}
+		if strict < 6 || strict > 10 || optional > 12 {
+			t.Errorf("of %s, %d tools are strict, with %d arguments that may be left out", profile, strict, optional)
+		}
+	}
+}
+
 // TestGeminiSubset: Gemini has a part of OpenAPI's schemas, and refuses the rest.
 func TestGeminiSubset(t *testing.T) {
 	list, err := Project(Gemini, toolsOf(t, Full))

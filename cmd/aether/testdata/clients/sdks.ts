@@ -4,6 +4,7 @@
 import { execFileSync } from "node:child_process";
 import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
+import { transformJSONSchema } from "@anthropic-ai/sdk/lib/transform-json-schema";
 import { GoogleGenAI } from "@google/genai";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
@@ -111,6 +112,10 @@ async function work(model: Model) {
   }
 }
 
+// sorted has the keys of every object in one order.
+const sorted = (v: any): any =>
+  Array.isArray(v) ? v.map(sorted) : v && typeof v === "object" ? Object.fromEntries(Object.keys(v).sort().map((k) => [k, sorted(v[k])])) : v;
+
 async function behaviour(name: string, try_: () => unknown) {
   const began = Date.now();
   let error = "";
@@ -127,11 +132,19 @@ for (const [name, model] of Object.entries({ anthropic, completions, responses, 
   await behaviour(name + " as a stream", () => work(model(true)));
 }
 
-// OpenAI's package knows what its strict mode takes: what it makes of a schema is that schema.
+// The packages know what strict modes take: what they make of a schema is that schema, but
+// that Anthropic's leaves the type of an enum out.
 await behaviour("strict schemas", () => {
   const schemas = [...list("openai").map((t: any) => t.function), ...list("openai-responses")];
   for (const { name, parameters, strict } of schemas)
     if (!strict || !isDeepStrictEqual(toStrictJsonSchema(parameters), parameters)) throw new Error(`${name} is not strict: ${JSON.stringify(toStrictJsonSchema(parameters))}`);
+  const marked = list("anthropic").filter((t: any) => t.strict);
+  for (const { name, input_schema } of marked) {
+    const plain = JSON.parse(JSON.stringify({ properties: {}, ...input_schema }), (_, v) => (v?.enum ? { ...v, type: undefined } : v));
+    const made = transformJSONSchema(input_schema);
+    if (JSON.stringify(sorted(made)) !== JSON.stringify(sorted(plain))) throw new Error(`${name} is not strict: ${JSON.stringify(made)}`);
+  }
+  if (!marked.length) throw new Error("none of Anthropic's is strict");
 });
 await behaviour("the protocol's schema", async () => {
   const printed = ListToolsResultSchema.parse(list("mcp"));
