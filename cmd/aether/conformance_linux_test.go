@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,11 @@ var conform = map[string][]string{
 	"2025-11-25": {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection"},
 }
 
-// TestMCPConformance runs the protocol's public suite against a daemon. Every scenario
+// ofHTTP are those about HTTP itself, which has no part in a program's streams.
+var ofHTTP = []string{"server-sse-multiple-streams", "dns-rebinding-protection", "http-header-validation"}
+
+// TestMCPConformance runs the protocol's public suite against a daemon, and, as it knows
+// servers by URL alone, by a proxy against the program's streams. Every scenario
 // passes that calls no tools and prompts of the suite's own; and of the one about messages
 // that stand for themselves, every check.
 func TestMCPConformance(t *testing.T) {
@@ -49,8 +54,8 @@ func TestMCPConformance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	d := serve(t, t.TempDir(), "--insecure")
-	suite := func(args ...string) string {
-		args = append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", "http://" + d.address + "/mcp?profile=full"}, args...)
+	suite := func(url string, args ...string) string {
+		args = append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url}, args...)
 		cmd := exec.CommandContext(ctx, node, args...)
 		cmd.Dir = home
 		// The suite ends before a pipe has taken all that it wrote.
@@ -67,15 +72,25 @@ func TestMCPConformance(t *testing.T) {
 		}
 		return string(out)
 	}
+	daemon := "http://" + d.address + "/mcp?profile=full"
+	streams := newStreamProxy(t)
 	for revision, names := range conform {
-		out := suite("--requirements", revision)
-		for _, name := range names {
-			if !regexp.MustCompile(`(?m)^✓ ` + name + `: [1-9][0-9]* passed, 0 failed$`).MatchString(out) {
-				t.Errorf("%s: %s does not pass\n%s", revision, name, out)
+		for where, url := range map[string]string{"http": daemon, "stdio": streams.URL} {
+			out := suite(url, "--requirements", revision)
+			for _, name := range names {
+				if where == "stdio" && slices.Contains(ofHTTP, name) {
+					continue
+				}
+				if !regexp.MustCompile(`(?m)^✓ ` + name + `: [1-9][0-9]* passed, 0 failed$`).MatchString(out) {
+					t.Errorf("%s over %s: %s does not pass\n%s", revision, where, name, out)
+				}
 			}
 		}
 	}
-	out := suite("--scenario", "server-stateless", "--spec-version", revisions[0], "--verbose")
+	if streams.programs.Load() < 2 {
+		t.Error("no program was asked over its streams")
+	}
+	out := suite(daemon, "--scenario", "server-stateless", "--spec-version", revisions[0], "--verbose")
 	checks := failedCheck.FindAllStringSubmatch(out, -1)
 	for _, failed := range checks {
 		if !strings.HasPrefix(failed[1], "Not testable: ") {

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,6 +49,10 @@ func TestE2BClients(t *testing.T) {
 		files, want = files+" volumes templates", want+1+28
 	}
 	key := newKey(t, state, "--tenant", "acme")
+	if runtime.GOARCH == "amd64" {
+		_, node := installMCPClients(t)
+		t.Setenv("NEW_NODE", node)
+	}
 	results := runE2B(t, home, "FILES="+files, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "E2B_API_KEY="+key, "OUTSIDE="+host+"/"+port,
 		"SOCKS="+socks, "OPERATOR_KEY="+newKey(t, state, "--operator"))
 	if len(results) != want {
