@@ -221,6 +221,17 @@ func (b toldPaused) Get(ctx context.Context, id string) (engine.Sandbox, error) 
 	return found, err
 }
 
+// counted counts how often it is asked about a sandbox.
+type counted struct {
+	Backend
+	gets int
+}
+
+func (b *counted) Get(ctx context.Context, id string) (engine.Sandbox, error) {
+	b.gets++
+	return b.Backend.Get(ctx, id)
+}
+
 func (h *house) trySandboxes(t *testing.T, s *Session, id string) {
 	if list := do[Sandboxes](t, s, "sandbox_list", args{"state": "running"}); len(list.Sandboxes) != 1 || list.Sandboxes[0].ID != id {
 		t.Errorf("listed are %+v", list)
@@ -243,6 +254,12 @@ func (h *house) trySandboxes(t *testing.T, s *Session, id string) {
 	if got := shell(t, s, id, "cat /tmp/kept; echo $GREETING"); got != "kept\nhello\n" {
 		t.Errorf("it has %q", got)
 	}
+	looks := &counted{Backend: seen}
+	s.opts.Backend = looks
+	if shell(t, s, id, "true"); looks.gets != 0 {
+		t.Errorf("a sandbox that was used a moment ago is looked at %d times", looks.gets)
+	}
+	s.opts.Backend = seen
 	now := do[Sandbox](t, s, "sandbox_timeout", args{"sandbox": id, "timeout_s": 3600, "then": "pause"})
 	if left := time.Until(now.Expires); left < 59*time.Minute || left > time.Hour {
 		t.Errorf("it ends in %v", left)

@@ -195,7 +195,7 @@ func (s *Session) list(ctx context.Context, in listArgs) (Sandboxes, error) {
 func (s *Session) get(ctx context.Context, in of) (Sandbox, error) {
 	found, err := s.find(ctx, in.Sandbox)
 	if err == nil && found.State != engine.Ended {
-		err = s.touch(ctx, found, 0)
+		err = s.touch(ctx, &found, 0)
 	}
 	return viewOf(found), err
 }

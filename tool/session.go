@@ -71,8 +71,9 @@ type Session struct {
 	log   *slog.Logger
 	ports ports
 
-	mu    sync.Mutex
-	owned map[string]bool
+	mu     sync.Mutex
+	owned  map[string]bool
+	lately map[string]glance
 
 	life context.CancelFunc
 	work sync.WaitGroup
@@ -87,7 +88,7 @@ func New(opts Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{opts: opts, state: opts.State, tools: tools, log: cmp.Or(opts.Logger, slog.Default()), owned: map[string]bool{}}
+	s := &Session{opts: opts, state: opts.State, tools: tools, log: cmp.Or(opts.Logger, slog.Default()), owned: map[string]bool{}, lately: map[string]glance{}}
 	if s.state == nil {
 		s.state = NewState()
 	}
@@ -238,7 +239,11 @@ func (s *Session) enter(ctx context.Context, id string, took time.Duration) (eng
 		}
 		return found, advise(e, []sandbox.Class{sandbox.NotFound}, "sandbox_create", map[string]any{})
 	}
-	return found, s.touch(ctx, found, took)
+	if err := s.touch(ctx, &found, took); err != nil {
+		return found, err
+	}
+	s.remember(found)
+	return found, nil
 }
 
 func (s *Session) find(ctx context.Context, id string) (engine.Sandbox, error) {
@@ -249,19 +254,69 @@ func (s *Session) find(ctx context.Context, id string) (engine.Sandbox, error) {
 	return found, advise(err, []sandbox.Class{sandbox.NotFound}, "sandbox_list", map[string]any{})
 }
 
-// touch renews the idle time of a sandbox once a tenth of it is over.
-func (s *Session) touch(ctx context.Context, found engine.Sandbox, took time.Duration) error {
-	idle, err := time.ParseDuration(found.Metadata[idleKey])
-	if err != nil || idle <= 0 || found.State != engine.Running || found.Expires.IsZero() {
-		return nil
+// glance is what was found of a sandbox a moment ago, of which so much is believed: whether
+// it is still so, whoever uses it is told.
+type glance struct {
+	at, expires time.Time
+	idle        time.Duration // zero for one that does not end by being idle
+}
+
+const (
+	glanceTime = 10 * time.Second
+	maxGlances = 256
+)
+
+func glanceOf(found engine.Sandbox) glance {
+	g := glance{at: time.Now(), expires: found.Expires}
+	if idle, err := time.ParseDuration(found.Metadata[idleKey]); err == nil && idle > 0 && !found.Expires.IsZero() {
+		g.idle = idle
 	}
-	if took <= idle/10 {
+	return g
+}
+
+// renewal is what a call that takes no longer than so much has to renew the time of a
+// sandbox to, once a tenth of it is over; zero is nothing.
+func (g glance) renewal(took time.Duration) time.Duration {
+	if took <= g.idle/10 {
 		took = 0 // which is within what is left after each call
 	}
-	if time.Until(found.Expires) > took+idle*9/10 {
+	if g.idle == 0 || time.Until(g.expires) > took+g.idle*9/10 {
+		return 0
+	}
+	return took + g.idle
+}
+
+// remember spares the next call about a sandbox a look at it, which over a daemon takes
+// about as long as a command does.
+func (s *Session) remember(found engine.Sandbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lately) >= maxGlances {
+		clear(s.lately)
+	}
+	if delete(s.lately, found.ID); found.State == engine.Running {
+		s.lately[found.ID] = glanceOf(found)
+	}
+}
+
+// seen says whether a sandbox ran a moment ago, and needs no renewal.
+func (s *Session) seen(id string, took time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, ok := s.lately[id]
+	return ok && time.Since(g.at) < glanceTime && g.renewal(took) == 0
+}
+
+// touch renews the idle time of a sandbox if that is due.
+func (s *Session) touch(ctx context.Context, found *engine.Sandbox, took time.Duration) error {
+	to := glanceOf(*found).renewal(took)
+	if to == 0 || found.State != engine.Running {
 		return nil
 	}
-	_, err = s.opts.Backend.SetTimeout(ctx, found.ID, took+idle, "")
+	now, err := s.opts.Backend.SetTimeout(ctx, found.ID, to, "")
+	if err == nil {
+		found.Expires = now.Expires
+	}
 	return err
 }
 
@@ -281,7 +336,7 @@ func (s *Session) renew(ctx context.Context) {
 		for _, id := range ids {
 			found, err := s.opts.Backend.Get(ctx, id)
 			if err == nil && found.State != engine.Ended {
-				err = s.touch(ctx, found, 0)
+				err = s.touch(ctx, &found, 0)
 			} else if err == nil || sandbox.ClassOf(err) == sandbox.NotFound {
 				s.disown(id)
 				continue
@@ -296,14 +351,22 @@ func (s *Session) renew(ctx context.Context) {
 // awake does something in a sandbox. Which of those that are paused is resumed by that, as
 // one that the last daemon interrupted, is the engine's to say. Errors: Conflict for another.
 func (s *Session) awake(ctx context.Context, id string, took time.Duration, do func() error) error {
-	if _, err := s.enter(ctx, id, took); err != nil {
-		return err
+	known := s.seen(id, took)
+	if !known {
+		if _, err := s.enter(ctx, id, took); err != nil {
+			return err
+		}
 	}
 	err := do()
-	if sandbox.ClassOf(err) != sandbox.Conflict {
+	switch class := sandbox.ClassOf(err); {
+	case err == nil || class != sandbox.Conflict && !(known && class == sandbox.NotFound):
 		return err
 	}
-	if found, unknown := s.opts.Backend.Get(ctx, id); unknown != nil || found.State != engine.Paused {
+	found, why := s.enter(ctx, id, took)
+	switch {
+	case why != nil:
+		return why
+	case found.State != engine.Paused || sandbox.ClassOf(err) != sandbox.Conflict:
 		return err
 	}
 	return &advice{&sandbox.Error{Class: sandbox.Conflict, Field: "sandbox", Reason: "the sandbox is paused", Remedy: "resume it"}, Next{"sandbox_resume", map[string]any{"sandbox": id}}}
