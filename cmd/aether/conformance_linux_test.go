@@ -54,12 +54,12 @@ func TestMCPConformance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	d := serve(t, t.TempDir(), "--insecure")
-	suite := func(url string, args ...string) string {
+	suite := func(t *testing.T, url string, args ...string) string {
 		args = append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url}, args...)
 		cmd := exec.CommandContext(ctx, node, args...)
 		cmd.Dir = home
 		// The suite ends before a pipe has taken all that it wrote.
-		file, err := os.Create(filepath.Join(home, "out"))
+		file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,23 +74,28 @@ func TestMCPConformance(t *testing.T) {
 	}
 	daemon := "http://" + d.address + "/mcp?profile=full"
 	streams := newStreamProxy(t)
-	for revision, names := range conform {
-		for where, url := range map[string]string{"http": daemon, "stdio": streams.URL} {
-			out := suite(url, "--requirements", revision)
-			for _, name := range names {
-				if where == "stdio" && slices.Contains(ofHTTP, name) {
-					continue
-				}
-				if !regexp.MustCompile(`(?m)^✓ ` + name + `: [1-9][0-9]* passed, 0 failed$`).MatchString(out) {
-					t.Errorf("%s over %s: %s does not pass\n%s", revision, where, name, out)
-				}
+	t.Run("requirements", func(t *testing.T) {
+		for revision, names := range conform {
+			for where, url := range map[string]string{"http": daemon, "stdio": streams.URL} {
+				t.Run(revision+" over "+where, func(t *testing.T) {
+					t.Parallel() // it waits more than it works
+					out := suite(t, url, "--requirements", revision)
+					for _, name := range names {
+						if where == "stdio" && slices.Contains(ofHTTP, name) {
+							continue
+						}
+						if !regexp.MustCompile(`(?m)^✓ ` + name + `: [1-9][0-9]* passed, 0 failed$`).MatchString(out) {
+							t.Errorf("%s does not pass\n%s", name, out)
+						}
+					}
+				})
 			}
 		}
-	}
+	})
 	if streams.programs.Load() < 2 {
 		t.Error("no program was asked over its streams")
 	}
-	out := suite(daemon, "--scenario", "server-stateless", "--spec-version", revisions[0], "--verbose")
+	out := suite(t, daemon, "--scenario", "server-stateless", "--spec-version", revisions[0], "--verbose")
 	checks := failedCheck.FindAllStringSubmatch(out, -1)
 	for _, failed := range checks {
 		if !strings.HasPrefix(failed[1], "Not testable: ") {
