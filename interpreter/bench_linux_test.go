@@ -8,7 +8,7 @@ import (
 )
 
 func BenchmarkStart(b *testing.B) {
-	for _, language := range interpreter.Languages() {
+	for _, language := range languages {
 		b.Run(string(language), func(b *testing.B) {
 			need(b, language)
 			client := newClient(b, sandbox.Spec{})
@@ -28,7 +28,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	for _, language := range interpreter.Languages() {
+	for _, language := range languages {
 		b.Run(string(language), func(b *testing.B) {
 			c := start(b, language)
 			for b.Loop() {

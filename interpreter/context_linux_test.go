@@ -109,7 +109,7 @@ func TestManyContextsInOneCell(t *testing.T) {
 	client := newClient(t, sandbox.Spec{})
 	var all sync.WaitGroup
 	for i := range 9 {
-		c := startIn(t, client, interpreter.Languages()[i%3], interpreter.Options{})
+		c := startIn(t, client, languages[i%3], interpreter.Options{})
 		code := map[interpreter.Language]string{interpreter.Python: "x = %d", interpreter.Node: "var x = %d", interpreter.Bash: "x=%d"}[c.Language()]
 		show := map[interpreter.Language]string{interpreter.Python: "print(x)", interpreter.Node: "console.log(x)", interpreter.Bash: "echo $x"}[c.Language()]
 		all.Go(func() {
@@ -264,7 +264,7 @@ func (s *stuckWriter) Write(data []byte) (int, error) {
 }
 
 func TestAttach(t *testing.T) {
-	for _, language := range interpreter.Languages() {
+	for _, language := range languages {
 		t.Run(string(language), func(t *testing.T) {
 			client := newClient(t, sandbox.Spec{})
 			c := startIn(t, client, language, interpreter.Options{})

@@ -150,7 +150,7 @@ func TestCancelIsNotADeadline(t *testing.T) {
 }
 
 func TestInterruptOfNothing(t *testing.T) {
-	for _, language := range interpreter.Languages() {
+	for _, language := range languages {
 		c := start(t, language)
 		for range 3 {
 			if err := c.Interrupt(t.Context()); err != nil {

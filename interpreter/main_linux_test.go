@@ -56,6 +56,9 @@ func newClient(t testing.TB, spec sandbox.Spec) *guest.Client {
 	return client
 }
 
+// languages are those with a program of their own; TypeScript is Node's.
+var languages = []interpreter.Language{interpreter.Python, interpreter.Node, interpreter.Bash}
+
 var programs = map[interpreter.Language]string{interpreter.Python: "python3", interpreter.Node: "node", interpreter.Bash: "bash"}
 
 // need skips where the host, whose image the cells have, lacks an interpreter.
