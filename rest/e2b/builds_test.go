@@ -61,8 +61,13 @@ func TestPlans(t *testing.T) {
 	if c := r.Spec.Command; c.User != "root" || c.WorkDir != "/home/user/sub" || c.Env["A"] != "2" || c.Env["B"] != "/"+plainPath {
 		t.Errorf("%+v", c)
 	}
-	if len(r.Steps) != 4 || r.Steps[0].Env["A"] != "1" || r.Steps[2].User != "user" || r.Steps[2].Env != nil || r.Steps[2].Dir != "/home/user/sub" {
+	if len(r.Steps) != 4 || r.Steps[0].Env["A"] != "1" || r.Steps[2].User != "user" || r.Steps[2].Env["A"] != "2" || r.Steps[2].Dir != "/home/user/sub" {
 		t.Errorf("%+v", r.Steps)
+	}
+	for _, s := range r.Steps {
+		if !s.Stated {
+			t.Errorf("%s does not state its own", s.Name)
+		}
 	}
 	if f := r.Steps[3].Files; f.Target != "/home/user/sub/b/" || f.Owner != "root" || f.Mode != 0o750 {
 		t.Errorf("%+v", f)
@@ -71,5 +76,14 @@ func TestPlans(t *testing.T) {
 		if p.add(s) == nil {
 			t.Errorf("%+v is taken", s)
 		}
+	}
+	p.env["LONG"] = strings.Repeat("x", maxStepEnv/4)
+	for range 3 {
+		if err := p.add(buildStep{Type: "RUN", Args: []string{"true"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.add(buildStep{Type: "RUN", Args: []string{"true"}}); sandbox.ClassOf(err) != sandbox.Invalid {
+		t.Errorf("variables of all steps together are not bounded: %v", err)
 	}
 }

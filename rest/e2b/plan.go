@@ -162,7 +162,9 @@ func (p *plan) inherit(from engine.Recipe) {
 	r := &p.request.Recipe
 	r.Spec.Image, r.Run, r.Command, r.Ready = from.Spec.Image, from.Run, from.Command, from.Ready
 	for _, step := range from.Steps {
-		r.Steps = append(r.Steps, restated(step, from.Spec.Command))
+		step = restated(step, from.Spec.Command)
+		p.weight += weightOf(step.Env)
+		r.Steps = append(r.Steps, step)
 	}
 	r.Ready.Timeout = buildTime
 	maps.Copy(p.env, from.Spec.Command.Env)
@@ -298,12 +300,16 @@ func expand(text string, env map[string]string) string {
 // moment.
 const maxStepEnv = 1 << 20
 
+func weightOf(env map[string]string) (n int) {
+	for name, value := range env {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
 // weigh counts the variables of the last step. Errors: Invalid.
 func (p *plan) weigh() error {
-	for name, value := range p.env {
-		p.weight += len(name) + len(value)
-	}
-	if p.weight > maxStepEnv {
+	if p.weight += weightOf(p.env); p.weight > maxStepEnv {
 		return sandbox.Invalidf("steps", "the variables of all RUN steps together have more than %d bytes", maxStepEnv)
 	}
 	return nil
