@@ -16,6 +16,10 @@ func (i *instance) ForkFidelity() sandbox.Fidelity { return i.engine.system.fork
 // LastForkPause implements sandbox.ForkReporter.
 func (i *instance) LastForkPause() time.Duration { return time.Duration(i.forkPause.Load()) }
 
+// LastForkFreeze is how long the processors of the source stood still at the last fork: less
+// than its commands, where those are stopped first.
+func (i *instance) LastForkFreeze() time.Duration { return time.Duration(i.forkFreeze.Load()) }
+
 // Fork implements sandbox.Forker: from memory that source and children share, or through a
 // snapshot of which no name is left.
 func (i *instance) Fork(ctx context.Context, children []sandbox.Spec) ([]sandbox.Instance, error) {
@@ -57,11 +61,12 @@ func (i *instance) forkSaved(ctx context.Context, specs []sandbox.Spec, m manife
 		return nil, err
 	}
 	defer guestagent.Discard(i.engine.opts.Logger, i.engine.system.Name+": what a fork was made from could not be removed", remove)
-	began := time.Now()
-	if err := i.saveTo(ctx, dir, sandbox.Checkpoint); err != nil {
+	still, err := i.saveTo(ctx, dir, sandbox.Checkpoint)
+	if err != nil {
 		return nil, err
 	}
-	i.forkPause.Store(int64(time.Since(began)))
+	i.forkPause.Store(int64(still)) // its commands are not stopped before
+	i.forkFreeze.Store(int64(still))
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
 		return i.engine.restore(ctx, dir, spec, m)
 	})

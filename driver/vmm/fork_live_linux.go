@@ -72,11 +72,15 @@ func (i *instance) copy(ctx context.Context, forker Forker) (*copies, error) {
 }
 
 func (m *machine) copy(ctx context.Context, forker Forker) (_ *copies, err error) {
+	began := time.Now()
 	if err := m.standStill(ctx); err != nil {
 		return nil, err
 	}
 	if !m.paused {
-		defer func() { err = errors.Join(err, m.letGo(ctx)) }()
+		defer func() {
+			err = errors.Join(err, m.letGo(ctx))
+			m.forkPause.Store(int64(time.Since(began)))
+		}()
 	}
 	m.forks++
 	if m.group != nil {
@@ -122,7 +126,7 @@ func (m *machine) freezeMemory(ctx context.Context, forker Forker) (state *os.Fi
 	if err != nil {
 		return nil, errors.Join(err, state.Close())
 	}
-	m.forkPause.Store(int64(said.Pause))
+	m.forkFreeze.Store(int64(said.Pause))
 	return state, nil
 }
 

@@ -41,9 +41,10 @@ type machine struct {
 	cut bool
 	// held says that its commands stand still inside.
 	held bool
-	// forks is how often it was forked, and forkPause how long it stood still at the last.
-	forks     int64
-	forkPause atomic.Int64
+	// forks is how often it was forked, forkPause for how long its commands stood still at
+	// the last, and forkFreeze its processors.
+	forks                 int64
+	forkPause, forkFreeze atomic.Int64
 	// renewed is what it has of its own, as a copy of another.
 	renewed []string
 }

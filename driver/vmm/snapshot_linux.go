@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"aether/driver/guestagent"
 	"aether/driver/lifetime"
@@ -62,7 +63,7 @@ func (i *instance) SnapshotFidelity() sandbox.Fidelity { return sandbox.Checkpoi
 func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fidelity) error {
 	err := guestagent.FilesOrMemory(i.engine.system.Name, keep)
 	if err == nil {
-		err = i.saveTo(ctx, dir, keep)
+		_, err = i.saveTo(ctx, dir, keep)
 	}
 	if err == nil {
 		err = guestagent.Sync(dir)
@@ -73,27 +74,30 @@ func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fideli
 	return nil
 }
 
-// saveTo is a snapshot that need not be on disk. A failure leaves something in dir.
-func (i *instance) saveTo(ctx context.Context, dir string, keep sandbox.Fidelity) error {
+// saveTo is a snapshot that need not be on disk, and gives how long the processors stood
+// still for it. A failure leaves something in dir.
+func (i *instance) saveTo(ctx context.Context, dir string, keep sandbox.Fidelity) (still time.Duration, err error) {
 	i.verbs.Lock()
 	defer i.verbs.Unlock()
 	if err := i.Alive(); err != nil {
-		return err
+		return 0, err
 	}
 	if keep == sandbox.Filesystem {
-		return i.ending(i.keepFiles(ctx, dir))
+		return 0, i.ending(i.keepFiles(ctx, dir))
 	}
-	return i.ending(i.snapshot(ctx, dir))
+	still, err = i.snapshot(ctx, dir)
+	return still, i.ending(err)
 }
 
-func (m *machine) snapshot(ctx context.Context, dir string) (err error) {
+func (m *machine) snapshot(ctx context.Context, dir string) (still time.Duration, err error) {
 	if err := m.standStill(ctx); err != nil {
-		return err
+		return 0, err
 	}
+	began := time.Now()
 	if !m.paused {
 		defer func() { err = errors.Join(err, m.letGo(ctx)) }()
 		if err := m.monitor.Pause(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	err = m.save(ctx, dir)
@@ -102,19 +106,20 @@ func (m *machine) snapshot(ctx context.Context, dir string) (err error) {
 		m.cut = true
 	}
 	if m.paused {
-		return err
+		return 0, err // it did anyway
 	}
 	// Whatever became of the caller: the sandbox goes on.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
 	err = errors.Join(err, m.monitor.Resume(ctx))
+	still = time.Since(began)
 	if err == nil {
 		err = m.wake(ctx)
 	}
 	if err == nil {
 		m.mendNetwork(ctx)
 	}
-	return err
+	return still, err
 }
 
 // save keeps the disk too: the store lets go of it when its image changes.
