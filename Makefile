@@ -5,7 +5,7 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 
-.PHONY: all build aether guest net vmm probe demo test check systems soak bench lab-results kvm-lab host-lab runsc runsc-shim youki clean
+.PHONY: all build aether guest net vmm probe demo test check systems soak bench lab-results kvm-lab kvm-bench host-lab runsc runsc-shim youki clean
 
 all: build
 
@@ -97,6 +97,11 @@ youki: $(YOUKI_CACHE)/bin/youki
 $(YOUKI_CACHE)/bin/youki:
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_STRIP=true \
 		cargo install youki --version $(YOUKI) --locked --no-default-features --features v1 --root $(YOUKI_CACHE) --target-dir $(YOUKI_CACHE)/target
+
+# kvm-bench measures aethervm beside Firecracker there, interleaved in one machine:
+# make kvm-bench BINARY=path [ARGS='-rounds 5 -children 100 -crowds 1']
+kvm-bench:
+	$(GO) run ./cmd/kvmtest -compare -binary $(BINARY) $(ARGS)
 
 # kvm-lab runs a driver's tests inside a machine that has KVM, where the host has
 # none: make kvm-lab DRIVER=firecracker BINARY=path [JAILER=path]

@@ -110,7 +110,7 @@ func (l *lab) compile(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"test", "-c", "-o", filepath.Join(l.root(), testProgram), "./driver/" + packages[l.driver]},
+		{"test", "-c", "-o", filepath.Join(l.root(), testProgram), l.tested()},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), guestPath), "./cmd/aether-guest"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), netPath), "./cmd/aether-net"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), neighbour), "./driver/drivertest/neighbour"},

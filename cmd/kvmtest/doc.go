@@ -6,4 +6,9 @@
 //
 //	go run ./cmd/kvmtest -driver qemu-kvm
 //	go run ./cmd/kvmtest -driver firecracker -binary /path/to/firecracker -jailer /path/to/jailer
+//
+// With -compare it measures our own monitor beside Firecracker there, for ratios of times
+// mean something:
+//
+//	go run ./cmd/kvmtest -compare -binary /path/to/firecracker
 package main

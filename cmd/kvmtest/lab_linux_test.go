@@ -35,6 +35,10 @@ func TestParse(t *testing.T) {
 		{"-binary /nowhere/at/all", "binary"},
 		{"-binary " + t.TempDir(), "binary"},
 		{"-memory 100", "memory"},
+		{"-compare -binary " + file, ""},
+		{"-compare", "compare"},
+		{"-compare -run TestX -binary " + file, "compare"},
+		{"-compare -children -1 -binary " + file, "children"},
 		{"-unknown", "flags"},
 		{"rest", "flags"},
 	} {
@@ -116,6 +120,9 @@ func TestPartsAreGroupsOfTheSuite(t *testing.T) {
 	rest := options{}.parts()[0]
 	if pattern := rest.args[1]; rest.args[0] != "-test.skip" || pattern != "^TestConformance$/^("+strings.Join(heavy, "|")+")$" {
 		t.Errorf("the first part leaves out %q", rest.args)
+	}
+	if beside := (options{compare: true}).parts(); len(beside) != 1 || !slices.Equal(beside[0].args, []string{"-test.run", "^TestBeside$"}) {
+		t.Errorf("%+v", beside)
 	}
 	if only := (options{tests: "TestX"}).parts(); len(only) != 1 || !slices.Equal(only[0].args, []string{"-test.run", "TestX"}) {
 		t.Errorf("%+v", only)

@@ -35,10 +35,13 @@ type options struct {
 	binary string
 	jailer string
 	tests  string
-	kernel string
-	state  string
-	memory int
-	limit  time.Duration
+	// compare measures aethervm beside binary, instead of a driver's tests.
+	compare                  bool
+	rounds, children, crowds int
+	kernel                   string
+	state                    string
+	memory                   int
+	limit                    time.Duration
 	// silence is how long the lab may say nothing.
 	silence time.Duration
 }
@@ -61,6 +64,21 @@ var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"
 // firmware is what such programs open at run time.
 var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}
 
+// compared is the package of the test that measures, and its name.
+const (
+	compared    = "./lab/monitor"
+	compareTest = "TestBeside"
+	maxCount    = 1000
+)
+
+// tested is the package whose tests are run.
+func (o options) tested() string {
+	if o.compare {
+		return compared
+	}
+	return "./driver/" + packages[o.driver]
+}
+
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("kvmtest", flag.ContinueOnError)
@@ -69,6 +87,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.binary, "binary", "", "a `program` to have in PATH there, as a release of the driver's system")
 	flags.StringVar(&o.jailer, "jailer", "", "the `program` that confines Firecracker, to have beside it")
 	flags.StringVar(&o.tests, "run", "", "only the tests that match this `pattern`, as go test -run, in one boot")
+	flags.BoolVar(&o.compare, "compare", false, "measure aethervm beside the Firecracker that -binary names, instead of running a driver's tests")
+	flags.IntVar(&o.rounds, "rounds", 5, "with -compare, how often each way is measured")
+	flags.IntVar(&o.children, "children", 100, "with -compare, how `many` are forked by one call")
+	flags.IntVar(&o.crowds, "crowds", 1, "with -compare, how often they are")
 	flags.StringVar(&o.kernel, "kernel", "", "the kernel `file` of the lab and of the machines in it; by default the one `aether kernel install` fetches")
 	flags.StringVar(&o.state, "state", "", "the `directory` to keep the kernel and disks in, by default in the user's cache")
 	flags.IntVar(&o.memory, "memory", 3072, "the lab's memory in `MiB`")
@@ -98,6 +120,14 @@ func (o options) validate(rest []string) error {
 	}
 	if o.jailer != "" && (o.driver != "firecracker" || o.binary == "" || filepath.Base(o.binary) == jailerName) {
 		return sandbox.Invalidf("jailer", "it confines the Firecracker that -driver and -binary name")
+	}
+	if o.compare && (o.binary == "" || o.tests != "") {
+		return sandbox.Invalidf("compare", "it is for all of aethervm, beside the Firecracker that -binary names")
+	}
+	for field, n := range map[string]int{"rounds": o.rounds, "children": o.children, "crowds": o.crowds} {
+		if n < 0 || n > maxCount {
+			return sandbox.Invalidf(field, "%d is not between 0 and %d", n, maxCount)
+		}
 	}
 	if o.memory < 512 {
 		return sandbox.Invalidf("memory", "%d MiB is too little for machines in a machine", o.memory)

@@ -33,6 +33,9 @@ type part struct {
 // parts together run every test of the driver once, whatever its groups are called:
 // the first runs all that no other one names.
 func (o options) parts() []part {
+	if o.compare {
+		return []part{{"the comparison", []string{"-test.run", "^" + compareTest + "$"}}}
+	}
 	if o.tests != "" {
 		return []part{{o.tests, []string{"-test.run", o.tests}}}
 	}
@@ -113,6 +116,10 @@ func (l *lab) config(p part) config {
 		"AETHER_KERNEL=" + kernelRoot + "/boot/" + filepath.Base(l.kernel.Image),
 		"AETHER_TEST_IMAGE=" + imageDir,
 		"AETHER_TEST_PACE=40",
+	}
+	if l.compare {
+		c.Env = append(c.Env, fmt.Sprintf("AETHER_TEST_ROUNDS=%d", l.rounds), fmt.Sprintf("AETHER_TEST_CHILDREN=%d", l.children),
+			fmt.Sprintf("AETHER_TEST_CROWDS=%d", l.crowds))
 	}
 	if l.binary != "" {
 		c.Env = append(c.Env, "AETHER_TEST_BINARY="+filepath.Join(binaryDir, filepath.Base(l.binary)))

@@ -1,0 +1,106 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aether/lab"
+	"aether/sandbox"
+)
+
+// crowds makes children, again and again.
+func (b *bench) crowds(ctx context.Context, r *Report) error {
+	if b.opts.Children == 0 {
+		return nil
+	}
+	for n := range b.opts.Crowds {
+		c, err := b.ours.crowd(ctx, b.opts.Children)
+		if err != nil {
+			return fmt.Errorf("crowd %d of %d: %w", n+1, b.opts.Crowds, err)
+		}
+		b.opts.Progress.Say("crowd %d of %d: %d children in %.1f s; guest %.0f KiB, monitor %.0f KiB each", n+1, b.opts.Crowds, c.Children, c.Seconds, c.Replied.GuestKiB, c.Replied.MonitorKiB)
+		r.Crowds = append(r.Crowds, c)
+	}
+	return nil
+}
+
+func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(n)*patience/10+patience)
+	defer cancel()
+	before, err := lab.Settled(ctx, lab.Memory.Used)
+	if err != nil {
+		return c, err
+	}
+	old, err := lab.ReadProcesses()
+	if err != nil {
+		return c, err
+	}
+	began := time.Now()
+	children, err := s.source.Fork(ctx, make([]sandbox.Spec, n))
+	if err != nil {
+		return c, err
+	}
+	defer func() {
+		for _, child := range children {
+			err = errors.Join(err, child.Destroy(context.Background()))
+		}
+	}()
+	if err := each(ctx, children, reply); err != nil {
+		return c, err
+	}
+	c.Children, c.Seconds = len(children), time.Since(began).Seconds()
+	if c.Replied, err = weigh(ctx, before, old, n); err != nil {
+		return c, err
+	}
+	if err := each(ctx, children, func(ctx context.Context, in sandbox.Instance) error { return run(ctx, in, nil) }); err != nil {
+		return c, err
+	}
+	c.Ran, err = weigh(ctx, before, old, n)
+	return c, err
+}
+
+func each(ctx context.Context, children []sandbox.Instance, do func(context.Context, sandbox.Instance) error) error {
+	for n, child := range children {
+		if err := do(ctx, child); err != nil {
+			return fmt.Errorf("child %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// weigh looks at the processes of so many children, which are those that are new.
+func weigh(ctx context.Context, before lab.Memory, old lab.Processes, n int) (w Weight, err error) {
+	with, err := lab.Settled(ctx, lab.Memory.Used)
+	if err != nil {
+		return w, err
+	}
+	all, err := lab.ReadProcesses()
+	if err != nil {
+		return w, err
+	}
+	ours, err := all.Of(nil, old)
+	if err != nil {
+		return w, err
+	}
+	machines := 0
+	for pid := range ours {
+		one, err := readWeight(pid)
+		if err != nil {
+			return w, err
+		}
+		if one.GuestKiB > 0 {
+			machines++
+		}
+		w.GuestKiB, w.OwnKiB, w.MonitorKiB = w.GuestKiB+one.GuestKiB, w.OwnKiB+one.OwnKiB, w.MonitorKiB+one.MonitorKiB
+	}
+	if machines != n {
+		return w, fmt.Errorf("%d of %d new processes have the memory of a guest, for %d children", machines, len(ours), n)
+	}
+	share := 1 / float64(n)
+	w.GuestKiB, w.OwnKiB, w.MonitorKiB = w.GuestKiB*share, w.OwnKiB*share, w.MonitorKiB*share
+	w.HostKiB = float64(with.Used()-before.Used()) * share
+	_, w.Parts = lab.Held(before, with, before, n)
+	return w, nil
+}

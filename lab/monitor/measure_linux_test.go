@@ -1,0 +1,138 @@
+package monitor
+
+import (
+	"context"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"aether/driver/aethervm"
+	"aether/driver/firecracker"
+	"aether/driver/vmm"
+	"aether/driver/vmm/vmmtest"
+	"aether/lab"
+)
+
+// What the lab for KVM says: the program of the peer, and how much is measured.
+const (
+	peerVariable     = "AETHER_TEST_BINARY"
+	roundsVariable   = "AETHER_TEST_ROUNDS"
+	childrenVariable = "AETHER_TEST_CHILDREN"
+	crowdsVariable   = "AETHER_TEST_CROWDS"
+)
+
+// TestBeside measures aethervm beside Firecracker. It is run in the lab: make kvm-bench
+// BINARY=PATH.
+func TestBeside(t *testing.T) {
+	peer := os.Getenv(peerVariable)
+	if peer == "" {
+		t.Skip("no Firecracker was named: make kvm-bench BINARY=PATH")
+	}
+	if err := vmmtest.Prepare(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	system := func(name, program string, make func(vmm.Options) *vmm.Driver) lab.System {
+		make = with(program, make)
+		vmmtest.Suite{New: make}.Need(t)
+		d := make(vmmtest.Options(t.TempDir()))
+		t.Cleanup(func() {
+			if err := d.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		return lab.System{Name: name, Driver: d}
+	}
+	ours, theirs := system(aethervm.Name, "", aethervm.New), system(firecracker.Name, peer, firecracker.New)
+	r, err := Measure(t.Context(), ours, theirs, Options{Image: vmmtest.Image(), MemoryBytes: 160 << 20, Dir: t.TempDir(), Progress: lab.NewProgress(os.Stdout),
+		Rounds: number(t, roundsVariable), Children: number(t, childrenVariable), Crowds: number(t, crowdsVariable)})
+	os.Stdout.WriteString("\n" + r.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// with has a driver use a program, whatever other one the tests were given.
+func with(program string, make func(vmm.Options) *vmm.Driver) func(vmm.Options) *vmm.Driver {
+	return func(o vmm.Options) *vmm.Driver {
+		o.Program = program
+		return make(o)
+	}
+}
+
+func number(t *testing.T, variable string) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+func TestParseWeight(t *testing.T) {
+	const mappings = `7f0000000000-7f0000a00000 rw-p 00000000 00:01 1030                       /memfd:memory (deleted)
+Size:              10240 kB
+Pss:                 300 kB
+Shared_Clean:       9000 kB
+Private_Clean:        20 kB
+Private_Dirty:       180 kB
+VmFlags: rd wr mr mw
+7f0000a00000-7f0000b00000 rw-p 00000000 00:01 1031                       /x/saved/memory
+Pss:                  40 kB
+Private_Dirty:        10 kB
+7f0001000000-7f0001a00000 rw-p 00000000 00:00 0
+Pss:                1000 kB
+Private_Dirty:      1000 kB
+00400000-00500000 r-xp 00000000 fe:00 77                                 /memory/program
+Pss:                  64 kB
+`
+	w, err := parseWeight(strings.NewReader(mappings))
+	if err != nil || w.GuestKiB != 340 || w.OwnKiB != 210 || w.MonitorKiB != 1064 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if _, err := parseWeight(strings.NewReader("Pss: many kB\n")); err == nil {
+		t.Error("a figure that is none is taken")
+	}
+	own, err := readWeight(os.Getpid())
+	if err != nil || own.MonitorKiB < 1024 || own.GuestKiB != 0 {
+		t.Errorf("of this process: %+v, %v", own, err)
+	}
+}
+
+// TestTargets: each is about the rows of both systems, and is missed by a figure above it.
+func TestTargets(t *testing.T) {
+	report := func(share float64, crowd Crowd) Report {
+		r := Report{Circumstances: lab.Circumstances{Driver: "a"}, Peer: "b", Crowds: []Crowd{crowd}}
+		rows := func(ours, theirs string) []lab.Row {
+			return []lab.Row{{Name: "a" + ours, MedianUS: share * 1000}, {Name: "b" + theirs, MedianUS: 1000}}
+		}
+		r.Boot, r.Copy, r.Snapshot = rows(boot, boot), rows(fork, load), rows(snapshot, snapshot)
+		r.Still = append(rows(fork+freeze, fork+freeze), rows(fork+commands, fork+commands)...)
+		return r
+	}
+	light, heavy := Crowd{Children: targetChildren, Replied: Weight{GuestKiB: 500, MonitorKiB: 500}}, Crowd{Children: targetChildren, Replied: Weight{GuestKiB: 900, MonitorKiB: 5000}}
+	for _, v := range report(0.04, light).judge() {
+		if !v.Met {
+			t.Errorf("%+v", v)
+		}
+	}
+	for _, v := range report(0.9, heavy).judge() {
+		if v.Met || v.Open != "" || v.MissedBy <= 0 || math.IsInf(v.MissedBy, 0) {
+			t.Errorf("%+v", v)
+		}
+	}
+	r := report(0.9, Crowd{Children: 3})
+	if r.Targets = r.judge(); r.Targets[len(r.Targets)-1].Open == "" {
+		t.Errorf("%+v", r.Targets)
+	}
+	for _, part := range []string{"MISSED  boot to the first byte of a command: 0.9 of b, boot, target 0.8", "a, fork, its processors", "Children of a by one call"} {
+		if text := r.Text(); !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+}
