@@ -99,9 +99,9 @@ $(YOUKI_CACHE)/bin/youki:
 		cargo install youki --version $(YOUKI) --locked --no-default-features --features v1 --root $(YOUKI_CACHE) --target-dir $(YOUKI_CACHE)/target
 
 # kvm-bench measures aethervm beside Firecracker there, interleaved in one machine:
-# make kvm-bench BINARY=path [ARGS='-rounds 5 -children 100 -crowds 1']
+# make kvm-bench BINARY=path [ARGS='-rounds 5 -crowds 2']
 kvm-bench:
-	$(GO) run ./cmd/kvmtest -compare -binary $(BINARY) $(ARGS)
+	$(GO) run ./cmd/kvmtest -compare -crowds 1 -binary $(BINARY) $(ARGS)
 
 # kvm-lab runs a driver's tests inside a machine that has KVM, where the host has
 # none: make kvm-lab DRIVER=firecracker BINARY=path [JAILER=path]

@@ -11,4 +11,5 @@
 // mean something:
 //
 //	go run ./cmd/kvmtest -compare -binary /path/to/firecracker
+//	go run ./cmd/kvmtest -crowds 20
 package main

@@ -37,7 +37,9 @@ func TestParse(t *testing.T) {
 		{"-memory 100", "memory"},
 		{"-compare -binary " + file, ""},
 		{"-compare", "compare"},
-		{"-compare -run TestX -binary " + file, "compare"},
+		{"-compare -run TestX -binary " + file, "run"},
+		{"-crowds 2", ""},
+		{"-crowds 2 -run TestX", "run"},
 		{"-compare -children -1 -binary " + file, "children"},
 		{"-unknown", "flags"},
 		{"rest", "flags"},
@@ -121,8 +123,10 @@ func TestPartsAreGroupsOfTheSuite(t *testing.T) {
 	if pattern := rest.args[1]; rest.args[0] != "-test.skip" || pattern != "^TestConformance$/^("+strings.Join(heavy, "|")+")$" {
 		t.Errorf("the first part leaves out %q", rest.args)
 	}
-	if beside := (options{compare: true}).parts(); len(beside) != 1 || !slices.Equal(beside[0].args, []string{"-test.run", "^TestBeside$"}) {
-		t.Errorf("%+v", beside)
+	for name, o := range map[string]options{"TestBeside": {compare: true, crowds: 1}, "TestCrowds": {crowds: 1}} {
+		if list := o.parts(); len(list) != 1 || !slices.Equal(list[0].args, []string{"-test.run", "^" + name + "$"}) || o.tested() != "./lab/monitor" {
+			t.Errorf("%+v", list)
+		}
 	}
 	if only := (options{tests: "TestX"}).parts(); len(only) != 1 || !slices.Equal(only[0].args, []string{"-test.run", "TestX"}) {
 		t.Errorf("%+v", only)

@@ -35,7 +35,8 @@ type options struct {
 	binary string
 	jailer string
 	tests  string
-	// compare measures aethervm beside binary, instead of a driver's tests.
+	// compare measures aethervm beside binary, instead of a driver's tests. So many crowds of
+	// children are measured with it, or alone.
 	compare                  bool
 	rounds, children, crowds int
 	kernel                   string
@@ -64,17 +65,20 @@ var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"
 // firmware is what such programs open at run time.
 var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}
 
-// compared is the package of the test that measures, and its name.
+// measuring is the package of the tests that measure.
 const (
-	compared    = "./lab/monitor"
+	measuring   = "./lab/monitor"
 	compareTest = "TestBeside"
+	crowdsTest  = "TestCrowds"
 	maxCount    = 1000
 )
 
+func (o options) measures() bool { return o.compare || o.crowds > 0 }
+
 // tested is the package whose tests are run.
 func (o options) tested() string {
-	if o.compare {
-		return compared
+	if o.measures() {
+		return measuring
 	}
 	return "./driver/" + packages[o.driver]
 }
@@ -89,8 +93,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.tests, "run", "", "only the tests that match this `pattern`, as go test -run, in one boot")
 	flags.BoolVar(&o.compare, "compare", false, "measure aethervm beside the Firecracker that -binary names, instead of running a driver's tests")
 	flags.IntVar(&o.rounds, "rounds", 5, "with -compare, how often each way is measured")
-	flags.IntVar(&o.children, "children", 100, "with -compare, how `many` are forked by one call")
-	flags.IntVar(&o.crowds, "crowds", 1, "with -compare, how often they are")
+	flags.IntVar(&o.children, "children", 100, "how `many` are forked by one call, with -crowds")
+	flags.IntVar(&o.crowds, "crowds", 0, "how often a machine of aethervm is forked into many: with -compare, or instead of running a driver's tests")
 	flags.StringVar(&o.kernel, "kernel", "", "the kernel `file` of the lab and of the machines in it; by default the one `aether kernel install` fetches")
 	flags.StringVar(&o.state, "state", "", "the `directory` to keep the kernel and disks in, by default in the user's cache")
 	flags.IntVar(&o.memory, "memory", 3072, "the lab's memory in `MiB`")
@@ -121,8 +125,11 @@ func (o options) validate(rest []string) error {
 	if o.jailer != "" && (o.driver != "firecracker" || o.binary == "" || filepath.Base(o.binary) == jailerName) {
 		return sandbox.Invalidf("jailer", "it confines the Firecracker that -driver and -binary name")
 	}
-	if o.compare && (o.binary == "" || o.tests != "") {
-		return sandbox.Invalidf("compare", "it is for all of aethervm, beside the Firecracker that -binary names")
+	if o.compare && o.binary == "" {
+		return sandbox.Invalidf("compare", "it is beside the Firecracker that -binary names")
+	}
+	if o.measures() && o.tests != "" {
+		return sandbox.Invalidf("run", "no tests are run where it is measured")
 	}
 	for field, n := range map[string]int{"rounds": o.rounds, "children": o.children, "crowds": o.crowds} {
 		if n < 0 || n > maxCount {

@@ -33,8 +33,11 @@ type part struct {
 // parts together run every test of the driver once, whatever its groups are called:
 // the first runs all that no other one names.
 func (o options) parts() []part {
-	if o.compare {
+	switch {
+	case o.compare:
 		return []part{{"the comparison", []string{"-test.run", "^" + compareTest + "$"}}}
+	case o.crowds > 0:
+		return []part{{"crowds", []string{"-test.run", "^" + crowdsTest + "$"}}}
 	}
 	if o.tests != "" {
 		return []part{{o.tests, []string{"-test.run", o.tests}}}
@@ -117,7 +120,7 @@ func (l *lab) config(p part) config {
 		"AETHER_TEST_IMAGE=" + imageDir,
 		"AETHER_TEST_PACE=40",
 	}
-	if l.compare {
+	if l.measures() {
 		c.Env = append(c.Env, fmt.Sprintf("AETHER_TEST_ROUNDS=%d", l.rounds), fmt.Sprintf("AETHER_TEST_CHILDREN=%d", l.children),
 			fmt.Sprintf("AETHER_TEST_CROWDS=%d", l.crowds))
 	}

@@ -4,26 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"aether/lab"
 	"aether/sandbox"
 )
 
-// crowds makes children, again and again.
-func (b *bench) crowds(ctx context.Context, r *Report) error {
-	if b.opts.Children == 0 {
-		return nil
+// Crowds makes children of one machine by one call, again and again: Options.Children of
+// them, Options.Crowds times. What was found before a failure is given with it.
+func Crowds(ctx context.Context, of lab.System, opts Options) (list []Crowd, err error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
 	}
-	for n := range b.opts.Crowds {
-		c, err := b.ours.crowd(ctx, b.opts.Children)
+	opts = opts.withDefaults()
+	b := &bench{opts: opts}
+	defer func() { err = errors.Join(err, b.close()) }()
+	s := &side{System: of, opts: opts}
+	if err := b.prepare(ctx, s); err != nil {
+		return nil, err
+	}
+	return s.crowds(ctx)
+}
+
+func (s *side) crowds(ctx context.Context) (list []Crowd, err error) {
+	for n := range s.opts.Crowds {
+		c, err := s.crowd(ctx, s.opts.Children)
 		if err != nil {
-			return fmt.Errorf("crowd %d of %d: %w", n+1, b.opts.Crowds, err)
+			return list, fmt.Errorf("crowd %d of %d: %w", n+1, s.opts.Crowds, err)
 		}
-		b.opts.Progress.Say("crowd %d of %d: %d children in %.1f s; guest %.0f KiB, monitor %.0f KiB each", n+1, b.opts.Crowds, c.Children, c.Seconds, c.Replied.GuestKiB, c.Replied.MonitorKiB)
-		r.Crowds = append(r.Crowds, c)
+		s.opts.Progress.Say("crowd %d of %d: %d children in %.1f s; guest %.0f KiB, monitor %.0f KiB, host %.0f KiB each",
+			n+1, s.opts.Crowds, c.Children, c.Seconds, c.Replied.GuestKiB, c.Replied.MonitorKiB, c.Replied.HostKiB)
+		list = append(list, c)
 	}
-	return nil
+	return list, nil
 }
 
 func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
@@ -54,7 +68,7 @@ func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	if c.Replied, err = weigh(ctx, before, old, n); err != nil {
 		return c, err
 	}
-	if err := each(ctx, children, func(ctx context.Context, in sandbox.Instance) error { return run(ctx, in, nil) }); err != nil {
+	if err := each(ctx, children, (&roll{}).call); err != nil {
 		return c, err
 	}
 	c.Ran, err = weigh(ctx, before, old, n)
@@ -67,6 +81,26 @@ func each(ctx context.Context, children []sandbox.Instance, do func(context.Cont
 			return fmt.Errorf("child %d: %w", n, err)
 		}
 	}
+	return nil
+}
+
+// roll is what children have said of themselves.
+type roll struct{ seen map[string]bool }
+
+// call has a child say its name, and a random number that no other one has said.
+func (r *roll) call(ctx context.Context, in sandbox.Instance) error {
+	said, err := run(ctx, in, nil, "/proc/sys/kernel/hostname", "/proc/sys/kernel/random/uuid")
+	if err != nil {
+		return err
+	}
+	name, random, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	if name != in.ID() || random == "" || r.seen[random] {
+		return fmt.Errorf("%s says %q, as another has", in.ID(), said)
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[random] = true
 	return nil
 }
 

@@ -53,7 +53,8 @@ func Measure(ctx context.Context, ours, theirs lab.System, opts Options) (r Repo
 		if err := b.measure(ctx, &r); err != nil {
 			return err
 		}
-		return b.crowds(ctx, &r)
+		r.Crowds, err = b.ours.crowds(ctx)
+		return err
 	})
 	r.Targets = r.judge()
 	return r, err

@@ -30,27 +30,51 @@ func TestBeside(t *testing.T) {
 	if peer == "" {
 		t.Skip("no Firecracker was named: make kvm-bench BINARY=PATH")
 	}
-	if err := vmmtest.Prepare(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	system := func(name, program string, make func(vmm.Options) *vmm.Driver) lab.System {
-		make = with(program, make)
-		vmmtest.Suite{New: make}.Need(t)
-		d := make(vmmtest.Options(t.TempDir()))
-		t.Cleanup(func() {
-			if err := d.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-		return lab.System{Name: name, Driver: d}
-	}
-	ours, theirs := system(aethervm.Name, "", aethervm.New), system(firecracker.Name, peer, firecracker.New)
-	r, err := Measure(t.Context(), ours, theirs, Options{Image: vmmtest.Image(), MemoryBytes: 160 << 20, Dir: t.TempDir(), Progress: lab.NewProgress(os.Stdout),
-		Rounds: number(t, roundsVariable), Children: number(t, childrenVariable), Crowds: number(t, crowdsVariable)})
+	opts := prepare(t)
+	r, err := Measure(t.Context(), system(t, aethervm.Name, "", aethervm.New), system(t, firecracker.Name, peer, firecracker.New), opts)
 	os.Stdout.WriteString("\n" + r.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestCrowds forks one machine into many, as often as the lab says: go run ./cmd/kvmtest
+// -crowds 20. All of them must answer, in every crowd.
+func TestCrowds(t *testing.T) {
+	if number(t, crowdsVariable) == 0 {
+		t.Skip("nobody asked for crowds: go run ./cmd/kvmtest -crowds 1")
+	}
+	opts := prepare(t)
+	list, err := Crowds(t.Context(), system(t, aethervm.Name, "", aethervm.New), opts)
+	if len(list) > 0 {
+		os.Stdout.WriteString("\n" + CrowdTable(list) + lab.Verdicts(JudgeCrowds(list)))
+	}
+	if err != nil || len(list) != opts.Crowds {
+		t.Fatalf("%d of %d crowds: %v", len(list), opts.Crowds, err)
+	}
+}
+
+// prepare makes what drivers of machines need.
+func prepare(t *testing.T) Options {
+	t.Helper()
+	if err := vmmtest.Prepare(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Image: vmmtest.Image(), MemoryBytes: 160 << 20, Dir: t.TempDir(), Progress: lab.NewProgress(os.Stdout),
+		Rounds: number(t, roundsVariable), Children: number(t, childrenVariable), Crowds: number(t, crowdsVariable)}
+}
+
+func system(t *testing.T, name, program string, make func(vmm.Options) *vmm.Driver) lab.System {
+	t.Helper()
+	make = with(program, make)
+	vmmtest.Suite{New: make}.Need(t)
+	d := make(vmmtest.Options(t.TempDir()))
+	t.Cleanup(func() {
+		if err := d.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return lab.System{Name: name, Driver: d}
 }
 
 // with has a driver use a program, whatever other one the tests were given.

@@ -81,10 +81,11 @@ func (r Report) judge() []lab.Verdict {
 		of("snapshot", r.Snapshot, snapshot, snapshot, targetSnapshot),
 		of("processors of a machine that is forked stand still", r.Still, fork+freeze, fork+freeze, targetStill),
 		of("commands of a machine that is forked stand still", r.Still, fork+commands, fork+commands, targetStill),
-	}, judgeCrowds(r.Crowds)...)
+	}, JudgeCrowds(r.Crowds)...)
 }
 
-func judgeCrowds(crowds []Crowd) []lab.Verdict {
+// JudgeCrowds holds them against the targets.
+func JudgeCrowds(crowds []Crowd) []lab.Verdict {
 	guest, monitor := "pages of the guest of a child that has replied", "monitor of a child that has replied"
 	if len(crowds) == 0 || crowds[0].Children < targetChildren {
 		why := fmt.Sprintf("there were no %d children", targetChildren)
@@ -107,12 +108,13 @@ func (r Report) Text() string {
 		"A machine that is copied stands still, ms\n" + lab.Times(r.Still, r.Peer+fork+freeze),
 	}
 	if len(r.Crowds) > 0 {
-		sections = append(sections, "Children of "+r.Driver+" by one call, KiB each\n"+crowdTable(r.Crowds))
+		sections = append(sections, "Children of "+r.Driver+" by one call, KiB each\n"+CrowdTable(r.Crowds))
 	}
 	return strings.Join(append(sections, "Targets\n"+lab.Verdicts(r.Targets)), "\n")
 }
 
-func crowdTable(crowds []Crowd) string {
+// CrowdTable draws crowds for people.
+func CrowdTable(crowds []Crowd) string {
 	table := [][]string{{"children", "seconds", "weighed", "guest", "its own", "monitor", "host"}}
 	for _, c := range crowds {
 		for _, w := range []struct {

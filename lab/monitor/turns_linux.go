@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (b *bench) prepare(ctx context.Context, s *side) (err error) {
 	if s.restorer, restores = s.Driver.(sandbox.Restorer); !copied || !restores {
 		return errors.New("its machines cannot be copied in every way")
 	}
-	if err := run(ctx, s.source, nil); err != nil {
+	if _, err := run(ctx, s.source, nil, aFile); err != nil {
 		return err
 	}
 	if s.saved, err = os.MkdirTemp(s.opts.Dir, "monitor-"); err != nil {
@@ -43,38 +44,51 @@ func (o Options) spec() sandbox.Spec {
 	return sandbox.Spec{Image: o.Image, Limits: sandbox.Limits{MemoryBytes: o.MemoryBytes}}
 }
 
-// firstByte calls its function once.
-type firstByte func()
-
-func (f *firstByte) Write(p []byte) (int, error) {
-	if *f != nil {
-		(*f)()
-		*f = nil
-	}
-	return len(p), nil
+// output keeps what a command says, and calls its function at the first byte.
+type output struct {
+	text  bytes.Buffer
+	first func()
 }
 
-// run runs a command in a machine to its end, and tells of its first byte.
-func run(ctx context.Context, in sandbox.Instance, first func()) error {
+// maxText is far above what commands have to say; what is inside is not trusted.
+const maxText = 64 << 10
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.first != nil {
+		o.first()
+		o.first = nil
+	}
+	if o.text.Len()+len(p) > maxText {
+		return 0, errors.New("the command says too much")
+	}
+	return o.text.Write(p)
+}
+
+// run has a command of a machine say what is in files, and calls a function, if there is one,
+// at the first byte.
+func run(ctx context.Context, in sandbox.Instance, first func(), files ...string) (string, error) {
 	client := guest.ClientFor(in, guest.ClientOptions{})
 	defer client.Close()
-	out := firstByte(first)
-	running, err := client.Start(ctx, guest.Cmd{Path: "/bin/cat", Args: []string{"/proc/uptime"}, Stdout: &out})
+	out := output{first: first}
+	running, err := client.Start(ctx, guest.Cmd{Path: "/bin/cat", Args: files, Stdout: &out})
 	if err != nil {
-		return err
+		return "", err
 	}
 	status, err := running.Wait()
-	if err == nil && status.Code != 0 {
+	if err == nil && (status.Code != 0 || out.text.Len() == 0) {
 		err = fmt.Errorf("the command ended with %+v", status)
 	}
-	return err
+	return out.text.String(), err
 }
+
+// aFile is in every machine.
+const aFile = "/proc/uptime"
 
 // reply has the guest service answer.
 func reply(ctx context.Context, in sandbox.Instance) error {
 	client := guest.ClientFor(in, guest.ClientOptions{})
 	defer client.Close()
-	_, err := client.Stat(ctx, "/proc/uptime")
+	_, err := client.Stat(ctx, aFile)
 	return err
 }
 
@@ -85,7 +99,7 @@ func (s *side) boot(ctx context.Context) (lab.Sample, error) {
 		return lab.Sample{}, err
 	}
 	w.Lap("boot")
-	err = run(ctx, made, func() { w.First("first byte") })
+	_, err = run(ctx, made, func() { w.First("first byte") }, aFile)
 	return w.Sample, errors.Join(err, made.Destroy(context.WithoutCancel(ctx)))
 }
 
