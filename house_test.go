@@ -54,6 +54,7 @@ var rooms = []room{
 	{"network/policy", []string{"sandbox"}, "a decision is made of what was asked and what was said, and of nothing else"},
 	{"internal/network", []string{"internal/bounded", "internal/host", "network/policy", "sandbox"}, "gateways know packets and policies, and no sandbox by its name"},
 	{"internal/vm", []string{"internal/host"}, "a machine knows its guest and the kernel, and neither drivers nor sandboxes: its process is given descriptors, and nothing else"},
+	{"internal/vm/vmtest", nil, "its guests are instructions and registers; tests of machines and of their driver boot them"},
 	{"profile", []string{"sandbox"}, "curated judgment is data: it must not change with what is built or measured here"},
 	{"tool", []string{"engine", "interpreter", "guest", "profile", "sandbox"}, "what agents can do is the same over an engine and over a daemon, and in every format: it knows neither doors nor drivers"},
 	{"mcp", []string{"tool", "sandbox"}, "how messages travel does not depend on what is done about them"},
@@ -78,7 +79,7 @@ var tryWithin = []string{"agent", "cli", "engine", "interpreter", "rest", "rest/
 
 // forTests may be imported by every test, and by the packages that are made for
 // tests of others: drivertest and those that are named for what they test.
-var forTests = []string{"internal/soak", "internal/unprivtest", "internal/testroot", "network/networktest"}
+var forTests = []string{"internal/soak", "internal/unprivtest", "internal/testroot", "internal/vm/vmtest", "network/networktest"}
 
 // driversShare are the folders below driver/ that are no system's own: the suite
 // that all are held to, and what drivers of one kind have in common.

@@ -22,8 +22,15 @@ import (
 // newDriver wants nothing to be left of the driver at the end.
 func newDriver(t *testing.T) *vmm.Driver {
 	t.Helper()
+	return newDriverWith(t, func(*vmm.Options) {})
+}
+
+// newDriverWith is newDriver with options that are others than the suite's.
+func newDriverWith(t *testing.T, set func(*vmm.Options)) *vmm.Driver {
+	t.Helper()
 	suite.Need(t)
 	opts := vmmtest.Options(t.TempDir())
+	set(&opts)
 	d := New(opts)
 	t.Cleanup(func() {
 		if err := d.Close(context.Background()); err != nil {
@@ -43,6 +50,16 @@ func create(t *testing.T, d *vmm.Driver, id string) sandbox.Instance {
 		t.Fatal(err)
 	}
 	return i
+}
+
+// start starts a script in a machine, whose end nobody hears of.
+func start(t *testing.T, i sandbox.Instance, script string) *guest.Client {
+	t.Helper()
+	client := guest.NewClient(i.Dial, guest.ClientOptions{})
+	if _, err := client.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", "sleep 1; " + script}}); err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // run runs a script in a machine.

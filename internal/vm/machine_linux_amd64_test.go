@@ -2,7 +2,6 @@ package vm
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,37 +9,13 @@ import (
 
 	"aether/internal/host/guestmem"
 	"aether/internal/host/launch"
+	"aether/internal/vm/vmtest"
 )
 
-const kernelAt = 0x200000
+const kernelAt = vmtest.KernelAt
 
-// kernelOf is a kernel of a few instructions: an ELF file with one segment and one note.
-func kernelOf(code []byte) *bytes.Reader {
-	le := binary.LittleEndian
-	note := slicesOf(le.AppendUint32(nil, 4), le.AppendUint32(nil, 4), le.AppendUint32(nil, 18), []byte("Xen\x00"), le.AppendUint32(nil, kernelAt))
-	const head, entry = 64, 56
-	notesAt := uint64(head + 2*entry)
-	codeAt := notesAt + uint64(len(note))
-	b := []byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 15: 0}
-	b = le.AppendUint32(b, 62<<16|2) // an executable for x86-64
-	b = le.AppendUint32(b, 1)
-	for _, v := range []uint64{kernelAt, head, 0} {
-		b = le.AppendUint64(b, v)
-	}
-	b = le.AppendUint32(b, 0)
-	for _, v := range []uint16{head, entry, 2, 64, 0, 0} {
-		b = le.AppendUint16(b, v)
-	}
-	for _, p := range [][7]uint64{
-		{1, codeAt, kernelAt, kernelAt, uint64(len(code)), 4096, 1}, {4, notesAt, 0, 0, uint64(len(note)), uint64(len(note)), 4},
-	} {
-		b = le.AppendUint32(le.AppendUint32(b, uint32(p[0])), 7)
-		for _, v := range p[1:] {
-			b = le.AppendUint64(b, v)
-		}
-	}
-	return bytes.NewReader(slicesOf(b, note, code))
-}
+// kernelOf is a kernel of a few instructions.
+func kernelOf(code []byte) *bytes.Reader { return bytes.NewReader(vmtest.Kernel(code)) }
 
 func slicesOf(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 

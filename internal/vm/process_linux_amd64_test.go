@@ -30,6 +30,9 @@ type vmmProcess struct {
 	answers *bufio.Reader
 	said    *os.File
 	memory  *os.File // of one that boots
+	guest   *net.UnixConn
+	// messages are what it says of itself.
+	messages *os.File
 }
 
 func buildVMM(t *testing.T) *os.File {
@@ -50,6 +53,9 @@ func buildVMM(t *testing.T) *os.File {
 
 // testMemory is what the machines have.
 const testMemory = 4 << 20
+
+// testDisk is how long their disks are.
+const testDisk = 1 << 20
 
 func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 	t.Helper()
@@ -80,22 +86,20 @@ func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if p.memory, err = launch.MemoryFile("memory", testMemory); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.memory.Close() })
+	p.memory, p.messages = memoryFile(t, testMemory), memoryFile(t, 0)
+	disk := memoryFile(t, testDisk)
 	args := []string{"aether-vmm", "-control", "3", "-guest", "4", "-kvm", "5", "-disk", "6", "-memory", "4", "-cpus", "1"}
-	files := []*os.File{null, console, os.Stderr, controlEnd, guestEnd, device, null}
+	files := []*os.File{null, console, p.messages, controlEnd, guestEnd, device, disk, null}
 	if kernel != nil {
 		file, err := launch.SealedFile("kernel", kernel)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		args = append(args, "-kernel", strconv.Itoa(len(files)), "-memory-file", strconv.Itoa(len(files)+1), "-initramfs", "6")
+		args = append(args, "-kernel", strconv.Itoa(len(files)), "-memory-file", strconv.Itoa(len(files)+1), "-initramfs", "7")
 		files = append(files, file, p.memory)
 	}
-	p.control, p.answers, p.said = control, bufio.NewReader(control), said
+	p.control, p.answers, p.said, p.guest = control, bufio.NewReader(control), said, guest
 	if p.child, err = jail.Start(jail.Program{Exe: exe, Args: args, Files: files, ID: 64322, Alone: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +136,21 @@ func (p *vmmProcess) ended(said string) {
 	text, err := io.ReadAll(p.said)
 	if err != nil || string(text) != said {
 		p.t.Errorf("it said %q, %v", text, err)
+		_ = p.child.Signal(syscall.SIGKILL) // it may have ended
 	}
 	if status, err := p.child.Wait(); err != nil || status.Code != 0 || status.Signal != 0 {
-		p.t.Errorf("it ended with %+v, %v", status, err)
+		p.t.Errorf("it ended with %+v, %v: %s", status, err, p.told())
 	}
+}
+
+// told is what the process says of itself.
+func (p *vmmProcess) told() string {
+	text := make([]byte, 4096)
+	n, err := p.messages.ReadAt(text, 0)
+	if err != nil && err != io.EOF {
+		p.t.Error(err)
+	}
+	return string(text[:n])
 }
 
 // TestProcess: a machine runs, is saved and goes on in processes that can make few system

@@ -167,6 +167,7 @@ func (p *process) start() {
 	go func() {
 		err := p.machine.Wait()
 		if errors.Is(err, vm.ErrOff) || errors.Is(err, vm.ErrReset) {
+			_, _ = fmt.Fprintln(p.errors, "aether-vmm:", err) // nobody may be left to hear it
 			err = nil
 		}
 		p.over <- err
