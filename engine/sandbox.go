@@ -95,7 +95,7 @@ type Sandbox struct {
 	Resident *Resident     `json:"resident,omitempty"`
 	Took     time.Duration `json:"fork_ns,omitempty"`
 	// Renewed is what it was given of its own, as a copy of another, before anything in it
-	// could run: entropy, clock, hostname, machine_id, connections.
+	// could run: entropy, clock, hostname, machine_id, generation_id, connections.
 	Renewed []string  `json:"renewed,omitempty"`
 	Created time.Time `json:"created"`
 	// Expires is when its time is over, and Then what happens then.

@@ -108,8 +108,8 @@ type ForkReporter interface {
 // RenewalReporter is an Instance that knows what it was given of its own, as a copy of
 // another, before anything in it could run.
 type RenewalReporter interface {
-	// Renewed names it: entropy, clock, hostname, machine_id, connections. It is nil for an
-	// Instance that is no copy.
+	// Renewed names it: entropy, clock, hostname, machine_id, generation_id, connections.
+	// It is nil for an Instance that is no copy.
 	Renewed() []string
 }
 

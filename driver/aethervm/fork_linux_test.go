@@ -144,11 +144,13 @@ func TestForkRenews(t *testing.T) {
 			t.Errorf("%s says that it is %q", ids[n], said)
 		}
 		names[id] = true
-		if got := child.(sandbox.RenewalReporter).Renewed(); !slices.Contains(got, "entropy") || !slices.Contains(got, "machine_id") {
+		if got := child.(sandbox.RenewalReporter).Renewed(); !slices.Contains(got, "entropy") || !slices.Contains(got, "machine_id") || !slices.Contains(got, "generation_id") {
 			t.Errorf("%s was told %q", ids[n], got)
 		}
 		wantTime(t, child)
+		wantGeneration(t, child, names)
 	}
+	wantNoEvent(t, i)
 	if got := run(t, i, "hostname; cat /etc/machine-id; touch /tmp/stop"); got != "source\n00000000000000000000000000000000" {
 		t.Errorf("the source says that it is %q", got)
 	}
@@ -177,6 +179,29 @@ func wantTime(t *testing.T, i sandbox.Instance) {
 	seconds, err := strconv.ParseInt(run(t, i, "date +%s"), 10, 64)
 	if away := time.Since(time.Unix(seconds, 0)).Abs(); err != nil || away > time.Minute {
 		t.Errorf("its clock is off by %v, %v", away, err)
+	}
+}
+
+// events is how often the kernel was told by ACPI that something has happened.
+const events = "grep 'ACPI:Ged' /proc/interrupts | awk '{print $2}'"
+
+// wantGeneration wants a child to have a number of its own where kernels look for it, and its
+// kernel to have been told.
+func wantGeneration(t *testing.T, i sandbox.Instance, seen map[string]bool) {
+	t.Helper()
+	said := run(t, i, "cat /sys/bus/acpi/devices/AETHVGEN:00/path; "+events+"; dd if=/dev/mem bs=4096 skip=255 count=1 2> /dev/null | head -c 16 | od -An -tx1")
+	lines := strings.Split(said, "\n")
+	if len(lines) != 3 || lines[0] != `\_SB_.VGEN` || lines[1] == "0" || len(strings.Fields(lines[2])) != 16 || seen[lines[2]] {
+		t.Errorf("of its generation %s says %q", i.ID(), lines)
+		return
+	}
+	seen[lines[2]] = true
+}
+
+func wantNoEvent(t *testing.T, i sandbox.Instance) {
+	t.Helper()
+	if got := run(t, i, events); got != "0" {
+		t.Errorf("the source was told of %q events", got)
 	}
 }
 

@@ -89,7 +89,8 @@ func (m *machine) renew(ctx context.Context) error {
 	_, _ = rand.Read(random) // never fails
 	err := pid1.Renew(ctx, m.line.Dial, pid1.Renewal{Secret: random[:64], Now: time.Now(), Hostname: m.id, MachineID: hex.EncodeToString(random[64:])})
 	if err == nil {
-		m.renewed = []string{"entropy", "clock", "hostname", "machine_id", "connections"}
+		// The monitor has given it a generation before it ran, and would else have refused it.
+		m.renewed = []string{"entropy", "clock", "hostname", "machine_id", "generation_id", "connections"}
 	}
 	return m.ending(err)
 }

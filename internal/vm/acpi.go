@@ -44,7 +44,8 @@ func differentiated(devices int) []byte {
 		nodes = append(nodes, deviceNode(fmt.Sprintf("VR%02d", n), named("_HID", text("LNRO0005")), named("_UID", number(byte(n))),
 			named("_CCA", []byte{1}), resources(window(uint32(windowsStart+n*windowStride), windowStride), interrupt(uint32(firstLine+n)))))
 	}
-	return append(scope("_SB_", nodes...), named("_S5_", pack(sleepOff, sleepOff, 0, 0))...)
+	nodes = append(nodes, generationNodes()...)
+	return append(scope("_SB_", nodes...), named("_S5_", list(number(sleepOff), number(sleepOff), number(0), number(0)))...)
 }
 
 // fixed is the table of what every machine has.
@@ -109,7 +110,7 @@ func described(signature string, revision byte, body []byte) []byte {
 
 // writeACPI writes the tables, and gives where the first is.
 func writeACPI(m *guestmem.Memory, cpus, devices int) (uint64, error) {
-	const size = 0x20000
+	const size = generationAt - acpiStart
 	area, ok := m.Slice(acpiStart, size)
 	if !ok {
 		return 0, errSmall

@@ -23,12 +23,23 @@ func text(s string) []byte { return append(append([]byte{0x0d}, s...), 0) }
 
 func number(n byte) []byte { return []byte{0x0a, n} }
 
-func pack(elements ...byte) []byte {
-	content := []byte{byte(len(elements))}
-	for _, e := range elements {
-		content = append(content, number(e)...)
-	}
-	return append([]byte{0x12}, measured(content)...)
+// long is a number of four bytes.
+func long(n uint32) []byte { return binary.LittleEndian.AppendUint32([]byte{0x0c}, n) }
+
+// list is a package of values.
+func list(elements ...[]byte) []byte {
+	return append([]byte{0x12}, measured(append([]byte{byte(len(elements))}, slices.Concat(elements...)...))...)
+}
+
+// method is one that does something with so many arguments.
+func method(name string, arguments byte, what []byte) []byte {
+	return append([]byte{0x14}, measured(slices.Concat([]byte(name), []byte{arguments}, what))...)
+}
+
+// notification tells the driver of a device in a scope of something.
+func notification(scope, device string, what byte) []byte {
+	const root, two = 0x5c, 0x2e
+	return slices.Concat([]byte{0x86, root, two}, []byte(scope), []byte(device), number(what))
 }
 
 func scope(name string, content ...[]byte) []byte {

@@ -52,6 +52,9 @@ func load(m *guestmem.Memory, kernel, initramfs Image, words string, cpus, devic
 	if err != nil {
 		return 0, err
 	}
+	if err := renewGeneration(m); err != nil {
+		return 0, err
+	}
 	ranges := memoryMap(m)
 	const magic, version, modules = 0x336ec578, 1, 1
 	return entry, write(m,

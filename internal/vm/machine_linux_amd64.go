@@ -43,6 +43,8 @@ type Machine struct {
 	serial  serial
 	devices []*virtio.Transport
 	vsock   *virtio.Vsock
+	// events is told when the generation of the machine has changed.
+	events *kvm.Event
 
 	// stopping is set while processors are to stand still.
 	stopping atomic.Bool
@@ -70,6 +72,9 @@ func New(c Config) (*Machine, error) {
 		return nil, err
 	}
 	if err := m.vm.SetMemory(c.Memory); err != nil {
+		return nil, err
+	}
+	if m.events, err = m.vm.Interrupt(eventLine); err != nil {
 		return nil, err
 	}
 	for id := range c.CPUs {

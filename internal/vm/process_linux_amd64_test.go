@@ -20,6 +20,7 @@ import (
 	"aether/internal/host/jail"
 	"aether/internal/host/launch"
 	"aether/internal/host/spawn"
+	"aether/internal/vm/vmtest"
 )
 
 // vmmProcess is aether-vmm in its jail, with its own list of system calls.
@@ -35,15 +36,32 @@ type vmmProcess struct {
 	messages *os.File
 }
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if builtVMM != "" {
+		os.RemoveAll(filepath.Dir(builtVMM))
+	}
+	os.Exit(code)
+}
+
+// builtVMM is aether-vmm, once a test has needed it.
+var builtVMM string
+
 func buildVMM(t *testing.T) *os.File {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "aether-vmm")
-	build := exec.Command("go", "build", "-o", path, "aether/cmd/aether-vmm")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if builtVMM == "" {
+		dir, err := os.MkdirTemp("", "aether-vmm-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		builtVMM = filepath.Join(dir, "aether-vmm")
+		build := exec.Command("go", "build", "-o", builtVMM, "aether/cmd/aether-vmm")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
-	exe, err := os.Open(path)
+	exe, err := os.Open(builtVMM)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,6 +313,40 @@ func TestProcessForks(t *testing.T) {
 	of.tell("fork", state, "it is told what it does not know")
 	of.control.Close()
 	of.ended("")
+}
+
+// TestGeneration: a machine that goes on elsewhere, from a fork or from a file, finds that it is
+// another one than it was. The one that it was copied from does not.
+func TestGeneration(t *testing.T) {
+	exe := buildVMM(t)
+	var code vmtest.Code
+	code.Copy(0x300020, generationAt)
+	code.Store(0x300000, 1)
+	code.Raw(0xa1, 0x00, 0xf0, 0x0f, 0, 0x3b, 0x05, 0x20, 0, 0x30, 0, 0x74, 0xf3) // until it is another: mov; cmp; je
+	code.Print("another\n")
+	code.Off()
+	source := startHostile(t, exe, &code)
+	for deadline := time.Now().Add(patience); counted(t, []*os.File{source.memory}) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not run")
+		}
+	}
+	var id [2 * generationSize]byte
+	if _, err := source.memory.ReadAt(id[:], generationAt); err != nil || string(id[:4]) == "\x00\x00\x00\x00" || string(id[generationSize:]) != strings.Repeat("\x00", generationSize) {
+		t.Errorf("its generation is %x, %v", id, err)
+	}
+	saved := memoryFile(t, 0)
+	source.tell("pause", nil, "ok")
+	source.tell("save", saved, "ok")
+	source.tell("resume", nil, "ok")
+	state, files := source.fork([]*os.File{source.memory})
+	for _, from := range [][]*os.File{{saved}, append([]*os.File{state}, files...)} {
+		child := startVMM(t, exe, nil)
+		child.send("load", from...)
+		child.ended("another\n")
+	}
+	source.control.Close()
+	source.ended("")
 }
 
 // counted is how far a machine had come: the newest file that has the page knows.

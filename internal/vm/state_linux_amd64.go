@@ -219,10 +219,14 @@ func (s *Saved) Map(files []*os.File) (*guestmem.Layers, error) {
 	return guestmem.Borrow(s.file, memoryStart, s.head.Memory)
 }
 
-// Restore gives a machine, which was made with the memory of a state, the rest of it.
+// Restore gives a machine, which was made with the memory of a state, the rest of it, and a
+// generation of its own.
 func (m *Machine) Restore(s *Saved) error {
 	if s.CPUs() != len(m.cpus) || !m.system.Features().Has(s.head.Features) {
 		return errFeatures
+	}
+	if err := renewGeneration(m.memory); err != nil {
+		return err
 	}
 	var shared sharedState
 	if err := binary.Read(s.body, binary.LittleEndian, &shared); err != nil {
@@ -250,7 +254,7 @@ func (m *Machine) Restore(s *Saved) error {
 			return err
 		}
 	}
-	return nil
+	return m.events.Raise() // of the generation, before anything else happens in it
 }
 
 // Again has the devices do what they were told before the state was saved, once the
