@@ -28,7 +28,7 @@ func TestHostileGuests(t *testing.T) {
 		write(code)
 		return code
 	}
-	const never = 10 * time.Second // the time of the lab, in which nothing takes long
+	const never = 8 * time.Second // the time of the lab, in which nothing takes long
 	for name, c := range map[string]struct {
 		code *vmtest.Code
 		time time.Duration // that it is given
