@@ -60,7 +60,7 @@ var packages = map[string]string{
 
 // programs are what drivers run that distributions package; the others' are
 // handed in.
-var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"qemu-system-x86_64"}}
+var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"qemu-system-x86_64"}, "aethervm": {"mkfs.ext4"}}
 
 // firmware is what such programs open at run time.
 var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}

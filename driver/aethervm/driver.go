@@ -41,6 +41,7 @@ var system = vmm.System{
 	SavedFiles: []string{"state"},
 	Inherit:    arguments,
 	Handed:     true,
+	Layered:    true,
 	Monitor:    newMonitor,
 }
 
@@ -49,7 +50,7 @@ func arguments(hw vmm.Hardware, has vmm.Descriptors) []string {
 	list := []string{"-memory", strconv.FormatInt(hw.MemoryMiB, 10), "-cpus", strconv.Itoa(hw.CPUs)}
 	for _, flag := range []struct{ name, of string }{
 		{"-control", vmm.Socket}, {"-guest", vmm.Vsock}, {"-kvm", vmm.KVM}, {"-disk", vmm.Disk}, {"-kernel", vmm.Kernel}, {"-initramfs", vmm.Initramfs},
-		{"-memory-file", vmm.Memory},
+		{"-memory-file", vmm.Memory}, {"-base", vmm.Base}, {"-upper", vmm.Upper},
 	} {
 		if fd, given := has[flag.of]; given {
 			list = append(list, flag.name, strconv.Itoa(fd))

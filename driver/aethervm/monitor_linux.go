@@ -56,12 +56,21 @@ func (m *monitor) Save(ctx context.Context, to vmm.State) error { return m.tell(
 
 // Load implements vmm.Monitor.
 func (m *monitor) Load(ctx context.Context, from vmm.State) error {
+	if len(from.Disk) > 0 {
+		if err := m.tell(ctx, "disk", from.Disk...); err != nil {
+			return err
+		}
+	}
 	return m.tell(ctx, "load", append([]*os.File{from.File}, from.Memory...)...)
 }
 
 // Fork implements vmm.Forker.
 func (m *monitor) Fork(ctx context.Context, c vmm.Copying) (vmm.Copied, error) {
-	words, err := m.ask(ctx, "fork", c.State, c.Pages, c.Layer)
+	files := []*os.File{c.State, c.Pages, c.Layer}
+	if c.Next != nil {
+		files = append(files, c.Frozen, c.Next)
+	}
+	words, err := m.ask(ctx, "fork", files...)
 	if err != nil {
 		return vmm.Copied{}, err
 	}

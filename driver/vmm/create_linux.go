@@ -67,7 +67,7 @@ func (e *engine) accepts(ctx context.Context, spec sandbox.Spec) error {
 			"use a host where KVM works: see `aether doctor`")
 	case len(spec.Mounts) > 0:
 		return unsupported("mounts", "machines show no host directories yet", "copy files through the guest service")
-	case spec.Limits.DiskBacked:
+	case spec.Limits.DiskBacked && !e.system.Layered:
 		return unsupported("limits.disk_backed", "what a machine writes is kept in its memory", "give it more memory")
 	case spec.Limits.MemoryBytes > 0 && spec.Limits.MemoryBytes < leastMemory:
 		return unsupported("limits.memory", fmt.Sprintf("%d bytes is too little for a kernel of its own", spec.Limits.MemoryBytes),
@@ -149,12 +149,19 @@ func (e *engine) newMachine(spec sandbox.Spec, hw Hardware, from origin, disk *o
 
 // boot starts the machine from its kernel.
 func (m *machine) boot(ctx context.Context, files *os.File) (*instance, error) {
+	if err := m.giveDisk(ctx); err != nil {
+		return nil, errors.Join(err, m.disk.Close())
+	}
+	defer m.writable.handedOver()
 	from, err := m.bootFiles(ctx)
 	if err != nil {
+		m.writable.close()
 		return nil, errors.Join(err, m.disk.Close())
 	}
 	defer from.kernel.Close()
-	return m.start(ctx, beginning{fill: func(place workplace) error { return errors.Join(from.give(place), m.giveMemory(place)) }, begin: func(ctx context.Context) error {
+	return m.start(ctx, beginning{fill: func(place workplace) error {
+		return errors.Join(from.give(place), m.giveMemory(place), m.writable.give(place))
+	}, begin: func(ctx context.Context) error {
 		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs); err != nil {
 			return err
 		}
@@ -193,7 +200,10 @@ func (s System) channel() string {
 // config is what the guest is told.
 func (m *machine) config(modules []string) pid1.Config {
 	defaults := m.origin.Defaults
+	root := &pid1.Root{Device: "/dev/vda", Type: "erofs", UpperBytes: m.spec.Limits.DiskBytes}
+	if m.writable != nil {
+		root.Upper = "/dev/vdb"
+	}
 	return pid1.Config{Channel: m.engine.system.channel(), User: defaults.User, WorkDir: defaults.WorkDir, Env: defaults.Env, Limits: m.spec.Limits,
-		Machine: &pid1.Machine{Hostname: m.id, Modules: modules,
-			Root: &pid1.Root{Device: "/dev/vda", Type: "erofs", UpperBytes: m.spec.Limits.DiskBytes}}}
+		Machine: &pid1.Machine{Hostname: m.id, Modules: modules, Root: root}}
 }

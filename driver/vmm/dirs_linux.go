@@ -10,6 +10,7 @@ func placesOf(opts Options) []string {
 
 func homesDir(opts Options) string     { return filepath.Join(opts.StateDir, "running") }
 func forksDir(opts Options) string     { return filepath.Join(opts.StateDir, "forks") }
+func layersDir(opts Options) string    { return filepath.Join(opts.StateDir, "layers") }
 func kernelsDir(opts Options) string   { return filepath.Join(opts.StateDir, "vmlinux") }
 func templatesDir(opts Options) string { return filepath.Join(opts.StateDir, "templates") }
 func templateWork(opts Options) string { return filepath.Join(templatesDir(opts), "work") }

@@ -45,6 +45,7 @@ type engine struct {
 	count     atomic.Uint64
 
 	boots     boots
+	blanks    sync.Mutex // held while a blank disk is made
 	templates templates
 	fleet     guestagent.Fleet
 }
@@ -80,7 +81,7 @@ func (e *engine) start(ctx context.Context) (err error) {
 		return err
 	}
 	e.emulated = e.system.emulated()
-	for _, dir := range append([]string{e.opts.StateDir, e.opts.RunDir, kernelsDir(e.opts)}, placesOf(e.opts)...) {
+	for _, dir := range append([]string{e.opts.StateDir, e.opts.RunDir, kernelsDir(e.opts), layersDir(e.opts)}, placesOf(e.opts)...) {
 		if err := storedir.Prepare(dir); err != nil {
 			return err
 		}

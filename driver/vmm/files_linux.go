@@ -43,9 +43,9 @@ func (m *machine) keepFiles(ctx context.Context, dir string) (err error) {
 	return kept.write(dir)
 }
 
-// maxFiles bounds what a guest may send: files are in its memory, and names of files that
-// have no content take less of that than of the archive.
-func (m *machine) maxFiles() int64 { return 4 * m.hardware.MemoryMiB * mebibyte }
+// maxFiles bounds what a guest may send: files are in its memory or on its disk, and names of
+// files that have no content take less of that than of the archive.
+func (m *machine) maxFiles() int64 { return 4 * (m.hardware.MemoryMiB*mebibyte + m.writable.bytes()) }
 
 // filesTime bounds how long a guest may take to send its files.
 const filesTime = 10 * time.Minute

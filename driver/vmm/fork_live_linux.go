@@ -25,9 +25,14 @@ import (
 type copies struct {
 	state, disk *os.File
 	memory      []*os.File
+	// writable is the writable disk as it was; nil is none.
+	writable *writable
 }
 
-func (c *copies) close() { closeAll(append([]*os.File{c.state, c.disk}, c.memory...)) }
+func (c *copies) close() {
+	closeAll(append([]*os.File{c.state, c.disk}, c.memory...))
+	c.writable.close()
+}
 
 // giveMemory gives a machine that boots a file for its memory, if it is to have one.
 func (m *machine) giveMemory(place workplace) error {
@@ -114,10 +119,15 @@ func (m *machine) freezeMemory(ctx context.Context, forker Forker) (state *os.Fi
 	if err != nil {
 		return nil, errors.Join(err, state.Close())
 	}
-	said, err := forker.Fork(ctx, Copying{State: state, Layer: layer, Pages: pages})
+	next, err := m.writable.next()
+	if err != nil {
+		return nil, errors.Join(err, state.Close(), layer.Close())
+	}
+	said, err := forker.Fork(ctx, Copying{State: state, Layer: layer, Pages: pages, Frozen: m.writable.written(), Next: next.written()})
 	if err == nil {
-		err = m.keep(said.Kept, layer)
+		err = errors.Join(m.keep(said.Kept, layer), m.writable.freeze(next))
 	} else {
+		next.close()
 		err = errors.Join(err, layer.Close())
 	}
 	if err == nil {
@@ -178,7 +188,10 @@ func (m *machine) share(state *os.File) (*copies, error) {
 	if made.disk, err = again(m.disk); err != nil {
 		return nil, errors.Join(err, state.Close())
 	}
-	if made.memory, err = againAll(m.memory); err != nil {
+	if made.memory, err = againAll(m.memory); err == nil {
+		made.writable, err = m.writable.frozen()
+	}
+	if err != nil {
 		made.close()
 		return nil, err
 	}
@@ -212,7 +225,11 @@ func (e *engine) goOn(ctx context.Context, made *copies, spec sandbox.Spec, from
 		return nil, err
 	}
 	m := e.newMachine(spec, from.Hardware, from.Origin, disk)
-	if m.memory, err = againAll(made.memory); err != nil {
+	if m.memory, err = againAll(made.memory); err == nil {
+		m.writable, err = made.writable.goOn()
+	}
+	if err != nil {
+		closeAll(m.memory)
 		return nil, errors.Join(err, disk.Close())
 	}
 	return m.start(ctx, beginning{

@@ -25,14 +25,16 @@ type machine struct {
 	disk     *os.File // nil for a template
 	// memory are the files that the memory of a machine that can be forked is in; none of
 	// one that was restored, before its first fork.
-	memory  []*os.File
-	place   workplace
-	group   *cgroup.Group // nil where there are no cgroups
-	process *process
-	monitor Monitor
-	line    line
-	stage   stage
-	network *network.Attached // nil for one without
+	memory []*os.File
+	// writable is the disk that it writes to; nil of one that writes to its memory.
+	writable *writable
+	place    workplace
+	group    *cgroup.Group // nil where there are no cgroups
+	process  *process
+	monitor  Monitor
+	line     line
+	stage    stage
+	network  *network.Attached // nil for one without
 
 	// verbs are pause, resume and snapshot, one at a time.
 	verbs  sync.Mutex
@@ -208,6 +210,7 @@ func (m *machine) release(ctx context.Context) error {
 		err = errors.Join(err, m.place.close())
 	}
 	closeAll(m.memory)
+	m.writable.close()
 	if m.disk != nil {
 		err = errors.Join(err, m.disk.Close())
 	}

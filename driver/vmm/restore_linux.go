@@ -94,7 +94,15 @@ func (e *engine) fit(m manifest, asked sandbox.Limits) (sandbox.Limits, error) {
 		guestagent.Kept{Field: "limits.memory", Asked: asked.MemoryBytes / mebibyte, Has: m.Hardware.MemoryMiB},
 		guestagent.Kept{Field: "limits.processes", Asked: asked.Processes, Has: m.Limits.Processes},
 		guestagent.Kept{Field: "limits.disk", Asked: asked.DiskBytes, Has: m.Limits.DiskBytes},
+		guestagent.Kept{Field: "limits.disk_backed", Asked: truth(asked.DiskBacked), Has: truth(m.Limits.DiskBacked)},
 		guestagent.Kept{Field: "limits.cpus", Asked: int64(processors(limits.CPUs)), Has: int64(m.Hardware.CPUs)})
+}
+
+func truth(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // restore makes a machine out of the state in dir.
@@ -109,6 +117,11 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 	}
 	defer closeAll(saved)
 	m := e.newMachine(spec, from.Hardware, from.Origin, disk)
+	if from.Limits.DiskBacked {
+		if m.writable, err = e.openWritable(filepath.Join(dir, writableFile)); err != nil {
+			return nil, errors.Join(err, disk.Close())
+		}
+	}
 	return m.start(ctx, beginning{
 		fill: func(place workplace) error { return shareSaved(place, saved) },
 		begin: func(ctx context.Context) error {

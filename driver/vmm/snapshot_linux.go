@@ -133,7 +133,7 @@ func (m *machine) save(ctx context.Context, dir string) error {
 // clear removes what a snapshot that failed has left.
 func (e *engine) clear(dir string) error {
 	var err error
-	for _, name := range append([]string{diskFile, filesFile, manifestFile}, e.system.SavedFiles...) {
+	for _, name := range append([]string{diskFile, writableFile, filesFile, manifestFile}, e.system.SavedFiles...) {
 		if removed := os.Remove(filepath.Join(dir, name)); !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}

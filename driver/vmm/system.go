@@ -19,6 +19,8 @@ const (
 	Vsock     = "vsock"     // the monitor's end of the guest's vsock
 	Saved     = "saved"     // the directory of a machine's state, for Save and Load
 	Port      = "port"      // the other end of the guest's serial port PortName, inherited
+	Base      = "base"      // what the machine's writable disk begins with, inherited
+	Upper     = "upper"     // the file of what it writes to that, inherited
 	KVM       = "kvm"       // the open device, inherited by a program that is handed all
 	Memory    = "memory"    // of a template and of what goes on from it, or of a machine that can be forked, inherited
 )
@@ -60,6 +62,8 @@ type System struct {
 	// are handed to it too, and Memory if it boots. It is started in a jail, where it finds
 	// nothing else. Its Monitor is a Forker.
 	Handed bool
+	// Layered says that machines can have a writable disk, of Base and Upper. It needs Handed.
+	Layered bool
 	// Find, if set, finds the program where it is not in PATH.
 	Find func() (string, error)
 	// Template says that machines go on from one that was booted before. It needs
@@ -124,6 +128,8 @@ type State struct {
 	WithoutMemory bool
 	// Memory are the files of the memory, if a Forker made the state.
 	Memory []*os.File
+	// Disk are the files of a writable disk, the last of which is the machine's own.
+	Disk []*os.File
 }
 
 // Forker is a Monitor that can have the memory of its machine be in files that nobody needs
@@ -135,8 +141,9 @@ type Forker interface {
 }
 
 // Copying is what a Forker is given: an empty file for the state, one as long as the memory
-// for what has changed, and the pagemap of its process.
-type Copying struct{ State, Layer, Pages *os.File }
+// for what has changed, and the pagemap of its process; and of a machine with a writable disk
+// what it has written, opened for reading, and a file for what it writes from now on.
+type Copying struct{ State, Layer, Pages, Frozen, Next *os.File }
 
 // Copied is what a Forker says.
 type Copied struct {

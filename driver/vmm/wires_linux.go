@@ -138,6 +138,9 @@ func (w *wires) save(ctx context.Context, m *machine, dir string) error {
 	if err := w.saveTo(ctx, m, filepath.Join(dir, m.engine.system.SavedFiles[0]), false); err != nil {
 		return err
 	}
+	if err := m.writable.save(filepath.Join(dir, writableFile)); err != nil {
+		return err
+	}
 	return w.keepDisk(m, filepath.Join(dir, diskFile))
 }
 
@@ -155,7 +158,8 @@ func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemo
 // load implements workplace.
 func (w *wires) load(ctx context.Context, m *machine) error {
 	_, mapped := number(w.names, 0)[Memory]
-	return m.monitor.Load(ctx, State{w.state, mapped, m.memory})
+	defer m.writable.handedOver()
+	return m.monitor.Load(ctx, State{w.state, mapped, m.memory, m.writable.handing()})
 }
 
 func (w *wires) close() error {

@@ -97,6 +97,8 @@ type Root struct {
 	Type   string `json:"type"`
 	// UpperBytes bounds what can be written over it, which is kept in memory.
 	UpperBytes int64 `json:"upper_bytes,omitempty"`
+	// Upper is another disk, with an ext4, that it is kept on instead.
+	Upper string `json:"upper,omitempty"`
 }
 
 // Channel kinds.

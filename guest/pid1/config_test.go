@@ -49,7 +49,7 @@ func TestMachineConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Channel != "virtio:x" || c.User != "me" || c.Env["A"] != "b" || c.Limits.Processes != 7 || c.Machine.Hostname != "two" ||
-		len(c.Machine.Modules) != 1 || *c.Machine.Root != (Root{"/dev/vda", "ext4", 5}) {
+		len(c.Machine.Modules) != 1 || *c.Machine.Root != (Root{Device: "/dev/vda", Type: "ext4", UpperBytes: 5}) {
 		t.Errorf("%+v, %+v", c, c.Machine)
 	}
 	if c, err := machineConfig("aether.channel=vsock:1 aether.config=/no/such"); err != nil || c.Machine == nil {

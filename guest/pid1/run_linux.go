@@ -72,7 +72,12 @@ func (c Config) setUp() (m *made, err error) {
 			return nil, err
 		}
 	}
-	if err := guestinit.MountLate(c.Limits.DiskBytes); err != nil {
+	if root := c.Machine.Root; root != nil && root.Upper != "" {
+		err = guestinit.MountLateOnDisk()
+	} else {
+		err = guestinit.MountLate(c.Limits.DiskBytes)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if c.Machine.Hostname != "" {

@@ -30,6 +30,8 @@ type Config struct {
 	Memory *guestmem.Memory
 	CPUs   int
 	Disk   virtio.Content
+	// Writable is a second disk, which is the machine's own; nil is none.
+	Writable virtio.WritableContent
 	// Console is told what the guest writes to its serial port.
 	Console io.Writer
 }
@@ -94,14 +96,20 @@ func New(c Config) (*Machine, error) {
 }
 
 func (m *Machine) addDevices(c Config) error {
-	for _, make := range []func(func()) *virtio.Transport{
+	makers := []func(func()) *virtio.Transport{
 		func(interrupt func()) *virtio.Transport { return virtio.NewDisk(c.Memory, c.Disk, interrupt) },
 		func(interrupt func()) *virtio.Transport {
 			m.vsock = virtio.NewVsock(c.Memory, GuestCID, interrupt)
 			return m.vsock.Transport
 		},
 		func(interrupt func()) *virtio.Transport { return virtio.NewEntropy(c.Memory, interrupt) },
-	} {
+	}
+	if c.Writable != nil {
+		makers = append(makers, func(interrupt func()) *virtio.Transport {
+			return virtio.NewWritableDisk(c.Memory, c.Writable, interrupt)
+		})
+	}
+	for _, make := range makers {
 		if err := m.add(make); err != nil {
 			return err
 		}

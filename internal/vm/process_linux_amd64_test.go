@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"aether/internal/host/blocklayer"
 	"aether/internal/host/jail"
 	"aether/internal/host/launch"
 	"aether/internal/host/spawn"
@@ -75,7 +76,9 @@ const testMemory = 4 << 20
 // testDisk is how long their disks are.
 const testDisk = 1 << 20
 
-func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
+// startVMM starts a process, whose machine boots a kernel, or none yet; with a writable disk, if
+// its base and its upper are given.
+func startVMM(t *testing.T, exe *os.File, kernel []byte, writable ...*os.File) *vmmProcess {
 	t.Helper()
 	device, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
@@ -116,6 +119,10 @@ func startVMM(t *testing.T, exe *os.File, kernel []byte) *vmmProcess {
 		defer file.Close()
 		args = append(args, "-kernel", strconv.Itoa(len(files)), "-memory-file", strconv.Itoa(len(files)+1), "-initramfs", "7")
 		files = append(files, file, p.memory)
+	}
+	if len(writable) == 2 {
+		args = append(args, "-base", strconv.Itoa(len(files)), "-upper", strconv.Itoa(len(files)+1))
+		files = append(files, writable...)
 	}
 	p.control, p.answers, p.said, p.guest = control, bufio.NewReader(control), said, guest
 	if p.child, err = jail.Start(jail.Program{Exe: exe, Args: args, Files: files, ID: 64322, Alone: true}); err != nil {
@@ -218,7 +225,7 @@ func TestProcess(t *testing.T) {
 
 // fork has the process fork its machine, and gives the state and which of its files and a
 // layer are left, sealed.
-func (p *vmmProcess) fork(files []*os.File) (state *os.File, left []*os.File) {
+func (p *vmmProcess) fork(files []*os.File, disk ...*os.File) (state *os.File, left []*os.File) {
 	p.t.Helper()
 	pages, err := os.Open("/proc/" + strconv.Itoa(p.child.Pid()) + "/pagemap")
 	if err != nil {
@@ -227,7 +234,7 @@ func (p *vmmProcess) fork(files []*os.File) (state *os.File, left []*os.File) {
 	defer pages.Close()
 	state = memoryFile(p.t, 0)
 	all := append(slices.Clone(files), memoryFile(p.t, testMemory))
-	p.send("fork", state, pages, all[len(files)])
+	p.send("fork", append([]*os.File{state, pages, all[len(files)]}, disk...)...)
 	answer, err := p.answers.ReadString('\n')
 	words := strings.Fields(answer)
 	if err != nil || len(words) < 3 || words[0] != "ok" {
@@ -320,17 +327,11 @@ func TestProcessForks(t *testing.T) {
 func TestGeneration(t *testing.T) {
 	exe := buildVMM(t)
 	var code vmtest.Code
-	code.Copy(0x300020, generationAt)
-	code.Store(0x300000, 1)
-	code.Raw(0xa1, 0x00, 0xf0, 0x0f, 0, 0x3b, 0x05, 0x20, 0, 0x30, 0, 0x74, 0xf3) // until it is another: mov; cmp; je
+	code.AwaitCopy(0x300000)
 	code.Print("another\n")
 	code.Off()
 	source := startHostile(t, exe, &code)
-	for deadline := time.Now().Add(patience); counted(t, []*os.File{source.memory}) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not run")
-		}
-	}
+	source.awaitCount()
 	var id [2 * generationSize]byte
 	if _, err := source.memory.ReadAt(id[:], generationAt); err != nil || string(id[:4]) == "\x00\x00\x00\x00" || string(id[generationSize:]) != strings.Repeat("\x00", generationSize) {
 		t.Errorf("its generation is %x, %v", id, err)
@@ -347,6 +348,88 @@ func TestGeneration(t *testing.T) {
 	}
 	source.control.Close()
 	source.ended("")
+}
+
+// newLayer is the file of what a machine writes to its disk, for writing and for reading.
+func newLayer(t *testing.T) (write, read *os.File) {
+	t.Helper()
+	write, read, err := blocklayer.New(t.TempDir(), testDisk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { write.Close(); read.Close() })
+	return write, read
+}
+
+// TestWritableDisk: what a machine writes to its disk is there for the copies of it, each of which
+// goes on alone, and the process has no descriptor any more by which what they share could be
+// changed.
+func TestWritableDisk(t *testing.T) {
+	exe := buildVMM(t)
+	var code vmtest.Code
+	code.Put(8, 0x11111111)
+	code.Put(9, 0x22222222)
+	code.AwaitCopy(0x300000)
+	code.WantPut(8, 0x11111111)
+	code.WantPut(9, 0x22222222)
+	code.WantPut(1, 0)
+	code.Put(8, 0x33333333)
+	code.WantPut(8, 0x33333333)
+	code.Print("kept\n")
+	code.Off()
+	base := memoryFile(t, testDisk)
+	write, read := newLayer(t)
+	source := startVMM(t, exe, code.Kernel(), base, write)
+	write.Close()
+	source.awaitCount()
+	if blocklayer.Unchanging(read) == nil {
+		t.Error("nobody can write to the disk of a machine that runs")
+	}
+	saved := memoryFile(t, 0)
+	source.tell("pause", nil, "ok")
+	source.tell("save", saved, "ok")
+	source.tell("resume", nil, "ok")
+	merged := memoryFile(t, 0)
+	if err := blocklayer.Merge(merged, base, []*os.File{read}); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := newLayer(t)
+	state, files := source.fork([]*os.File{source.memory}, read, next)
+	next.Close()
+	if err := blocklayer.Unchanging(read); err != nil {
+		t.Error(err)
+	}
+	for _, from := range []struct{ state, disk []*os.File }{
+		{[]*os.File{saved}, []*os.File{merged}},
+		{append([]*os.File{state}, files...), []*os.File{base, read}},
+		{append([]*os.File{state}, files...), []*os.File{base, read}}, // which the other has not changed
+	} {
+		own, _ := newLayer(t)
+		child := startVMM(t, exe, nil)
+		child.send("disk", append(from.disk, own)...)
+		if answer, err := child.answers.ReadString('\n'); err != nil || answer != "ok\n" {
+			t.Fatalf("disk: %q, %v", answer, err)
+		}
+		child.send("load", from.state...)
+		child.ended("kept\n")
+	}
+	without := startVMM(t, exe, nil)
+	without.tell("disk", base, "it is told what it does not know")
+	without.tell("load", saved, errDevices.Error())
+	without.control.Close()
+	without.ended("")
+	source.control.Close()
+	source.ended("")
+}
+
+// awaitCount waits until the machine has come as far as to count.
+func (p *vmmProcess) awaitCount() {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); counted(p.t, []*os.File{p.memory}) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatal("it does not run")
+		}
+	}
 }
 
 // counted is how far a machine had come: the newest file that has the page knows.

@@ -19,9 +19,9 @@ import (
 // that are handed on beside it. So it is mapped, and read when the guest looks at it.
 
 const (
-	stateVersion = 2
+	stateVersion = 3
 	memoryStart  = 1 << 20
-	devices      = 3
+	maxDevices   = 4
 	// maxExtents bounds what is read of a state that anybody may have made.
 	maxExtents = 1 << 16
 )
@@ -33,6 +33,7 @@ type stateHead struct {
 	Magic         [8]byte
 	Version, CPUs uint32
 	Memory        int64
+	Devices       uint32
 	// Features are those of the processor, as far as guests are told.
 	Features kvm.Features
 	// Size is of the processors and devices. Extents say where the memory is; none, that it
@@ -58,7 +59,7 @@ func (h stateHead) checksum(rest []byte) (sum [sha256.Size]byte, err error) {
 type sharedState struct {
 	VM      kvm.VMState
 	Serial  serialState
-	Devices [devices]virtio.State
+	Devices [maxDevices]virtio.State
 }
 
 // Save writes the state of a paused machine to a file, with its memory.
@@ -81,7 +82,7 @@ func (m *Machine) SaveBeside(to *os.File, extents []guestmem.Extent) error {
 
 // saveAround writes all but the memory.
 func (m *Machine) saveAround(to *os.File, extents []guestmem.Extent, sums []uint32) error {
-	head := stateHead{Magic: stateMagic, Version: stateVersion, CPUs: uint32(len(m.cpus)), Memory: int64(len(m.memory.Bytes())),
+	head := stateHead{Magic: stateMagic, Version: stateVersion, CPUs: uint32(len(m.cpus)), Memory: int64(len(m.memory.Bytes())), Devices: uint32(len(m.devices)),
 		Features: m.system.Features(), Extents: uint32(len(extents)), Sums: uint32(len(sums))}
 	var rest bytes.Buffer
 	if err := m.saveHardware(&rest); err != nil {
@@ -189,7 +190,7 @@ func Open(file *os.File) (*Saved, error) {
 
 // sensible says whether there can be a state with such a head.
 func (h stateHead) sensible() bool {
-	if h.CPUs < 1 || h.CPUs > MaxCPUs || h.Memory < midStart || h.Memory%page != 0 || h.Extents > maxExtents {
+	if h.CPUs < 1 || h.CPUs > MaxCPUs || h.Memory < midStart || h.Memory%page != 0 || h.Extents > maxExtents || h.Devices > maxDevices {
 		return false
 	}
 	if want := binary.Size(sharedState{}) + int(h.CPUs)*binary.Size(kvm.CPUState{}); int64(h.Size) != int64(want) {
@@ -219,11 +220,17 @@ func (s *Saved) Map(files []*os.File) (*guestmem.Layers, error) {
 	return guestmem.Borrow(s.file, memoryStart, s.head.Memory)
 }
 
+// errDevices is that a machine was made with others than the one that was saved.
+var errDevices = errors.New("vm: the state is of a machine with other devices")
+
 // Restore gives a machine, which was made with the memory of a state, the rest of it, and a
 // generation of its own.
 func (m *Machine) Restore(s *Saved) error {
 	if s.CPUs() != len(m.cpus) || !m.system.Features().Has(s.head.Features) {
 		return errFeatures
+	}
+	if int(s.head.Devices) != len(m.devices) {
+		return errDevices
 	}
 	if err := renewGeneration(m.memory); err != nil {
 		return err

@@ -3,8 +3,10 @@ package guestinit
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +48,22 @@ func MountLate(bound int64) error {
 			list[i].data += fmt.Sprintf(",size=%d", bound)
 		}
 	}
+	if err := mountMissing(list); err != nil {
+		return err
+	}
+	return linkDevices()
+}
+
+// MountLateOnDisk is MountLate on a root that is on a disk, where temporary files are as well.
+func MountLateOnDisk() error {
+	const temporary = "/tmp"
+	if err := os.Mkdir(temporary, 0); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Chmod(temporary, os.ModeSticky|0o777); err != nil {
+		return err
+	}
+	list := slices.DeleteFunc(slices.Clone(late), func(m mount) bool { return m.target == temporary })
 	if err := mountMissing(list); err != nil {
 		return err
 	}

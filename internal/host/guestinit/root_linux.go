@@ -19,6 +19,8 @@ type Root struct {
 	// UpperBytes bounds what can be written over it, which is kept in memory.
 	// Zero is the kernel's own bound, half of the memory.
 	UpperBytes int64 `json:"upper_bytes,omitempty"`
+	// Upper is another disk, with an ext4, that it is kept on instead.
+	Upper string `json:"upper,omitempty"`
 }
 
 // deviceTime is how long a disk may take to appear.
@@ -56,11 +58,7 @@ func mountRoot(root Root) (*os.File, error) {
 	if err := Mount(root.Device, lower, root.Type, unix.MS_RDONLY|unix.MS_NODEV, ""); err != nil {
 		return nil, err
 	}
-	data := "mode=755"
-	if root.UpperBytes > 0 {
-		data += fmt.Sprintf(",size=%d", root.UpperBytes)
-	}
-	if err := Mount("tmpfs", upper, "tmpfs", 0, data); err != nil {
+	if err := root.mountUpper(upper); err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{upper + "/data", upper + "/work"} {
@@ -73,6 +71,21 @@ func mountRoot(root Root) (*os.File, error) {
 		return nil, err
 	}
 	return os.Open(upper + "/data")
+}
+
+// mountUpper mounts what is written over the disk.
+func (root Root) mountUpper(at string) error {
+	if root.Upper != "" {
+		if err := awaitDevice(root.Upper); err != nil {
+			return err
+		}
+		return Mount(root.Upper, at, "ext4", unix.MS_NOATIME, "")
+	}
+	data := "mode=755"
+	if root.UpperBytes > 0 {
+		data += fmt.Sprintf(",size=%d", root.UpperBytes)
+	}
+	return Mount("tmpfs", at, "tmpfs", 0, data)
 }
 
 func awaitDevice(device string) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"aether/internal/host/blocklayer"
 	"aether/internal/host/guestmem"
 	"aether/internal/host/launch"
 	"aether/internal/vm"
@@ -60,21 +61,22 @@ func (p *process) do(request string, rights []byte) (string, error) {
 			return "", err
 		}
 	}
-	const forkFiles = 3
-	if request != "load" && (request != "fork" || len(files) != forkFiles || p.machine == nil) { // which keep them
+	if !p.keeps(request, len(files)) {
 		defer closeAll(files)
 	}
 	switch {
 	case request == "hello":
 		return "", nil
+	case request == "disk":
+		return "", p.openDisk(files)
 	case request == "load":
 		return "", p.load(files)
 	case p.machine == nil:
 		return "", errNone
-	case request == "fork" && len(files) != forkFiles:
+	case request == "fork" && len(files) != p.forkFiles():
 		return "", errUnknown
 	case request == "fork":
-		return p.fork(files[0], files[1], files[2])
+		return p.fork(files)
 	case request == "pause" && p.paused:
 		return "", errPaused
 	case request == "pause":
@@ -87,9 +89,53 @@ func (p *process) do(request string, rights []byte) (string, error) {
 		p.machine.Resume()
 		return "", nil
 	case request == "save" && len(files) == 1:
-		return "", p.machine.Save(files[0])
+		return "", p.save(files[0])
 	}
 	return "", errUnknown
+}
+
+// keeps says whether a request takes its files over.
+func (p *process) keeps(request string, files int) bool {
+	switch request {
+	case "load", "disk":
+		return true
+	case "fork":
+		return p.machine != nil && files == p.forkFiles()
+	}
+	return false
+}
+
+// forkFiles is how many files a fork needs: the state, the pagemap and a layer for the memory,
+// and of a machine with a writable disk what it has written, for reading, and a file for what
+// it writes from now on.
+func (p *process) forkFiles() int {
+	if p.writable != nil {
+		return 5
+	}
+	return 3
+}
+
+// openDisk takes the writable disk of a machine that is to be loaded: its base, layers, and
+// the uppermost.
+func (p *process) openDisk(files []*os.File) (err error) {
+	if p.machine != nil || p.writable != nil || len(files) < 2 {
+		closeAll(files)
+		return errUnknown
+	}
+	last := len(files) - 1
+	p.writable, err = blocklayer.Open(files[0], files[1:last], files[last])
+	return err
+}
+
+// save writes the state of a machine that is paused. Of its writable disk whoever asks has the
+// files, of which the uppermost says what it holds.
+func (p *process) save(to *os.File) error {
+	if p.writable != nil {
+		if err := p.writable.Note(); err != nil {
+			return err
+		}
+	}
+	return p.machine.Save(to)
 }
 
 func closeAll(files []*os.File) {
@@ -100,25 +146,20 @@ func closeAll(files []*os.File) {
 
 // fork writes the state of the machine, whose memory is in files afterwards that nobody
 // needs to change any more: those of before and the layer, of which the answer says which
-// are left, after for how many nanoseconds the machine stood still. pages is this process's
-// pagemap.
-func (p *process) fork(state, pages, layer *os.File) (string, error) {
-	defer closeAll([]*os.File{state, pages})
+// are left, after for how many nanoseconds the machine stood still. The files are as forkFiles
+// says.
+func (p *process) fork(files []*os.File) (string, error) {
 	began := time.Now()
 	if !p.paused {
 		if err := p.machine.Pause(); err != nil {
-			return "", errors.Join(err, layer.Close())
+			closeAll(files)
+			return "", err
 		}
 	}
-	kept, err := p.layers.Freeze(pages, layer)
-	if errors.Is(err, guestmem.ErrLost) {
+	kept, lost, err := p.freeze(files)
+	if lost {
 		p.over <- err // the machine stands still, for good
 		return "", err
-	}
-	if err == nil {
-		err = p.machine.SaveBeside(state, p.layers.Extents())
-	} else {
-		err = errors.Join(err, layer.Close())
 	}
 	if !p.paused {
 		p.machine.Resume()
@@ -128,6 +169,29 @@ func (p *process) fork(state, pages, layer *os.File) (string, error) {
 		answer += " " + strconv.Itoa(n)
 	}
 	return answer, err
+}
+
+// freeze has the machine, which stands still, go on over files of which nobody changes those of
+// before, and writes its state. It is lost if it cannot, or if its files are no more those that
+// whoever asked knows.
+func (p *process) freeze(files []*os.File) (kept []int, lost bool, err error) {
+	state, pages, layer, disk := files[0], files[1], files[2], files[3:]
+	defer closeAll(files[:2])
+	if p.writable != nil {
+		if err := p.writable.Prepare(disk[1]); err != nil {
+			closeAll(files[2:])
+			return nil, false, err
+		}
+	}
+	if kept, err = p.layers.Freeze(pages, layer); err != nil {
+		closeAll(files[2:])
+		return nil, errors.Is(err, guestmem.ErrLost), err
+	}
+	if p.writable != nil {
+		p.writable.Freeze(disk[0], disk[1])
+	}
+	err = p.machine.SaveBeside(state, p.layers.Extents())
+	return kept, err != nil, err
 }
 
 // load makes a machine out of a state, and the files of its memory if that is not in it, and

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"aether/internal/host/blocklayer"
 	"aether/internal/host/guestmem"
 	"aether/internal/vm"
 )
@@ -24,6 +25,7 @@ type options struct {
 	control, guest, kvm     int
 	kernel, initramfs, disk int
 	memoryFile              int // of a machine that boots
+	base, upper             int // of its writable disk, if it has one
 	memory                  int64
 	cpus                    int
 	words                   string
@@ -34,7 +36,7 @@ func parse(args []string) (o options, err error) {
 	f.SetOutput(io.Discard)
 	f.BoolVar(&o.version, "version", false, "")
 	for name, to := range map[string]*int{"control": &o.control, "guest": &o.guest, "kvm": &o.kvm, "kernel": &o.kernel, "initramfs": &o.initramfs,
-		"disk": &o.disk, "memory-file": &o.memoryFile, "cpus": &o.cpus} {
+		"disk": &o.disk, "memory-file": &o.memoryFile, "base": &o.base, "upper": &o.upper, "cpus": &o.cpus} {
 		f.IntVar(to, name, 0, "")
 	}
 	f.Int64Var(&o.memory, "memory", 0, "")
@@ -42,7 +44,7 @@ func parse(args []string) (o options, err error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if f.NArg() > 0 || !o.version && (o.control < 3 || o.guest < 3 || o.kvm < 3 || o.disk < 3 || o.cpus < 1 || o.memory < 1 || (o.kernel != 0) != (o.memoryFile != 0)) {
+	if f.NArg() > 0 || !o.version && (o.control < 3 || o.guest < 3 || o.kvm < 3 || o.disk < 3 || o.cpus < 1 || o.memory < 1 || (o.kernel != 0) != (o.memoryFile != 0) || (o.base != 0) != (o.upper != 0)) {
 		return o, errors.New("it is started by aether, and by nobody else")
 	}
 	return o, nil
@@ -58,8 +60,10 @@ type process struct {
 	mu      sync.Mutex
 	machine *vm.Machine // nil before there is one
 	layers  *guestmem.Layers
-	paused  bool
-	over    chan error
+	// writable is its second disk; nil is none.
+	writable *blocklayer.Disk
+	paused   bool
+	over     chan error
 }
 
 // Run is the life of the process: until the machine ends, or whoever started it does.
@@ -133,7 +137,11 @@ func (p *process) make(memory *guestmem.Memory, cpus int) error {
 	if err != nil {
 		return err
 	}
-	p.machine, err = vm.New(vm.Config{KVM: p.kvmFile, Memory: memory, CPUs: cpus, Disk: disk, Console: p.console})
+	c := vm.Config{KVM: p.kvmFile, Memory: memory, CPUs: cpus, Disk: disk, Console: p.console}
+	if p.writable != nil { // and no interface that holds none
+		c.Writable = p.writable
+	}
+	p.machine, err = vm.New(c)
 	return err
 }
 
@@ -143,6 +151,11 @@ func (p *process) boot() error {
 	var err error
 	if p.layers, err = guestmem.NewLayers(os.NewFile(uintptr(p.memoryFile), "memory"), p.memory*mebibyte); err != nil {
 		return err
+	}
+	if p.base != 0 {
+		if p.writable, err = blocklayer.Open(os.NewFile(uintptr(p.base), "base"), nil, os.NewFile(uintptr(p.upper), "upper")); err != nil {
+			return err
+		}
 	}
 	if err := p.make(p.layers.Memory, p.cpus); err != nil {
 		return err

@@ -69,6 +69,59 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// put describes a write of sectors at descriptors 0 to 3, in two pieces.
+func (g *guest) put(first uint64, data []byte) byte {
+	binary.LittleEndian.PutUint32(g.memory[buffers:], requestWrite)
+	binary.LittleEndian.PutUint64(g.memory[buffers+8:], first)
+	g.memory[buffers+16] = 0xff
+	copy(g.memory[buffers+0x1000:], data)
+	half := len(data) / 2
+	g.describe(0, 0, descriptor{buffers, 16, hasNext, 1})
+	g.describe(0, 1, descriptor{buffers + 0x1000, uint32(half), hasNext, 2})
+	g.describe(0, 2, descriptor{buffers + 0x1000 + uint64(half), uint32(len(data) - half), hasNext, 3})
+	g.describe(0, 3, descriptor{buffers + 16, 1, writable, 0})
+	g.offer(0, 0)
+	g.notify(0)
+	return g.memory[buffers+16]
+}
+
+// store is a disk in memory.
+type store []byte
+
+func (s store) Size() int64                                { return int64(len(s)) }
+func (s store) ReadAt(to []byte, at int64) (int, error)    { return copy(to, s[at:]), nil }
+func (s store) WriteAt(from []byte, at int64) (int, error) { return copy(s[at:], from), nil }
+
+// TestWritableDisk: what is written is read, and nothing is written where the disk is not.
+func TestWritableDisk(t *testing.T) {
+	disk := make(store, 8*sector)
+	g := newGuest(t, func(m *guestmem.Memory, interrupt func()) *Transport { return NewWritableDisk(m, disk, interrupt) })
+	g.start()
+	if g.write(0x014, 0); g.read(0x010)&featureReadOnly != 0 {
+		t.Error("it says that it is only read")
+	}
+	data := make([]byte, 3*sector)
+	_, _ = rand.Read(data)
+	if answer := g.put(2, data); answer != answerOK || !bytes.Equal(disk[2*sector:5*sector], data) {
+		t.Errorf("a write: answer %d", answer)
+	}
+	if got := g.request(requestRead, 2, 3*sector); g.memory[buffers+16] != answerOK || !bytes.Equal(got, data) {
+		t.Error("a read of what was written")
+	}
+	before := bytes.Clone(disk)
+	for what, first := range map[string]uint64{"beyond": 8, "an end beyond": 6, "far beyond": 1 << 63, "around the end": 1<<64 - 1} {
+		if answer := g.put(first, data); answer != answerFailed {
+			t.Errorf("%s: answer %d", what, answer)
+		}
+	}
+	if answer := g.put(0, data[:sector+7]); answer != answerFailed {
+		t.Errorf("no whole sectors: answer %d", answer)
+	}
+	if g.broken() || !bytes.Equal(disk, before) {
+		t.Error("the disk has changed, or is of no use any more")
+	}
+}
+
 func TestEntropy(t *testing.T) {
 	g := newGuest(t, NewEntropy)
 	g.start()
@@ -150,7 +203,7 @@ func (e *endless) ReadAt(to []byte, _ int64) (int, error) {
 // One request is bounded, however often the guest has named the same memory in it.
 func TestLongRead(t *testing.T) {
 	part := make([]byte, 1<<20)
-	for parts, want := range map[int]byte{maxRead / len(part): answerOK, maxRead/len(part) + 1: answerFailed} {
+	for parts, want := range map[int]byte{maxTransfer / len(part): answerOK, maxTransfer/len(part) + 1: answerFailed} {
 		disk, c := &endless{}, &chain{}
 		for range parts {
 			c.write = append(c.write, part)
@@ -292,10 +345,11 @@ func FuzzGuest(f *testing.F) {
 	f.Add([]byte("a"), uint8(0))
 	f.Add(bytes.Repeat([]byte{8, 0, 0, 0, 0x70}, 50), uint8(1))
 	f.Add([]byte{1, 0x50, 0, 0, 0, 0, 2, 0, 0x20, 1, 0}, uint8(2))
+	f.Add([]byte{3, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, uint8(3))
 	f.Fuzz(func(t *testing.T, script []byte, which uint8) {
 		var g *guest
 		var v *Vsock
-		switch which % 3 {
+		switch which % 4 {
 		case 0:
 			g = newDisk(t, make([]byte, 8*sector))
 		case 1:
@@ -306,6 +360,10 @@ func FuzzGuest(f *testing.F) {
 				return v.Transport
 			})
 			defer func() { g.write(regStatus, 0) }()
+		case 3:
+			g = newGuest(t, func(m *guestmem.Memory, interrupt func()) *Transport {
+				return NewWritableDisk(m, make(store, 8*sector), interrupt)
+			})
 		}
 		g.start()
 		if v != nil {

@@ -347,6 +347,54 @@ func VsockFlood() *Code {
 	return c
 }
 
+// transfer has a disk read or write a sector, at where data is, and wants it to succeed.
+func (c *Code) transfer(d Device, kind, sector uint32) (data uint32) {
+	room := d.buffer()
+	data = room + 0x1000
+	c.start(d, queueSize)
+	for n, v := range []uint32{kind, 0, sector, 0, 0xff} {
+		c.Store(room+4*uint32(n), v)
+	}
+	direction := uint16(writable)
+	if kind != 0 {
+		direction = 0
+	}
+	c.describe(d, 0, 0, descriptor{uint64(room), 16, hasNext, 1})
+	c.describe(d, 0, 1, descriptor{uint64(data), 512, hasNext | direction, 2})
+	c.describe(d, 0, 2, descriptor{uint64(room) + 16, 1, writable, 0})
+	c.offer(d, 0, 0, 0)
+	c.notify(d, 0)
+	c.awaitServed(d, 0, 1)
+	c.Want(room+16, 0xff, 0, "the disk fails")
+	return data
+}
+
+// Put writes four bytes to a sector of the writable disk.
+func (c *Code) Put(sector, value uint32) {
+	c.Store(Writable.buffer()+0x1000, value)
+	c.transfer(Writable, 1, sector)
+}
+
+// WantPut wants a sector of the writable disk to begin with four bytes.
+func (c *Code) WantPut(sector, value uint32) {
+	c.Store(Writable.buffer()+0x1000, 0)
+	c.Want(c.transfer(Writable, 0, sector), ^uint32(0), value, "the disk has other content")
+}
+
+// AwaitCopy goes on in a copy of the machine alone, which has another generation. It says at an
+// address that it waits.
+func (c *Code) AwaitCopy(at uint32) {
+	const generation = 0xff000
+	c.Copy(at+0x20, generation)
+	c.Store(at, 1)
+	start := len(c.text)
+	c.Raw(0xa1) // mov eax, [generation]
+	c.words(generation)
+	c.Raw(0x3b, 0x05) // cmp eax, [at+0x20]
+	c.words(at + 0x20)
+	c.back(start, 0x0f, 0x84) // je
+}
+
 // listen starts the vsock with room for so many packets, waits until the host connects and
 // agrees, with credit without an end. All packets but the first come to where it gives.
 func (c *Code) listen(rooms uint16) (later uint32) {

@@ -45,6 +45,8 @@ var (
 	Disk    = Device{"disk", 0, 1, 0}
 	Vsock   = Device{"vsock", 1, 3, 1}
 	Entropy = Device{"entropy", 2, 1, 0}
+	// Writable is a disk that only some have.
+	Writable = Device{"writable disk", 3, 1, 0}
 )
 
 var allDevices = []Device{Disk, Vsock, Entropy}
