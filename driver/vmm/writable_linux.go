@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"aether/internal/host/blocklayer"
 	"aether/internal/host/loopdisk"
@@ -81,7 +85,7 @@ func newWritable(dir string, base *os.File, layers []*os.File) (*writable, error
 func (e *engine) blank(ctx context.Context, size int64) (*os.File, error) {
 	e.blanks.Lock()
 	defer e.blanks.Unlock()
-	final := filepath.Join(layersDir(e.opts), "blank-"+strconv.FormatInt(size, 10))
+	final := filepath.Join(layersDir(e.opts), blankPrefix+strconv.FormatInt(size, 10))
 	file, err := os.Open(final)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
@@ -95,12 +99,45 @@ func (e *engine) blank(ctx context.Context, size int64) (*os.File, error) {
 		err = loopdisk.Format(ctx, made, size, empty)
 	}
 	if err == nil {
-		err = os.Rename(made, final)
+		file, err = os.Open(made)
+	}
+	if err == nil {
+		err = errors.Join(os.Rename(made, final), keepNewest(layersDir(e.opts), maxBlanks))
 	}
 	if err = errors.Join(err, remove()); err != nil {
+		if file != nil {
+			file.Close()
+		}
 		return nil, err
 	}
-	return os.Open(final)
+	return file, nil
+}
+
+const (
+	blankPrefix = "blank-"
+	// maxBlanks bounds the files that are kept for sizes that somebody asked for once.
+	maxBlanks = 16
+)
+
+// keepNewest removes blank disks but the newest. Who has one open keeps it.
+func keepNewest(dir string, most int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	made := map[string]time.Time{}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && strings.HasPrefix(entry.Name(), blankPrefix) { // else another has removed it
+			made[entry.Name()] = info.ModTime()
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(made), func(a, b string) int { return made[b].Compare(made[a]) })
+	for _, name := range names[min(most, len(names)):] {
+		if removed := os.Remove(filepath.Join(dir, name)); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	return err
 }
 
 // give gives the disk to a monitor that is to boot a machine.
