@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"aether/internal/host/jail"
 	"aether/internal/host/spawn"
@@ -67,6 +68,18 @@ func endedAs(s spawn.Status) error {
 	return fmt.Errorf("exit status %d", s.Code)
 }
 
+// unhurried takes a breath after each piece, so that who talks without an end is heard in large
+// pieces, and waits: what a guest says costs this program next to nothing.
+type unhurried struct{ to io.Writer }
+
+const breath = 2 * time.Millisecond
+
+func (u unhurried) Write(b []byte) (int, error) {
+	n, err := u.to.Write(b)
+	time.Sleep(breath)
+	return n, err
+}
+
 // drain gives a pipe of which a goroutine passes on what comes, until the last end of it
 // that is written to is closed.
 func drain(until *sync.WaitGroup, to io.Writer) (*os.File, error) {
@@ -75,7 +88,7 @@ func drain(until *sync.WaitGroup, to io.Writer) (*os.File, error) {
 		return nil, err
 	}
 	until.Go(func() {
-		_, _ = io.Copy(to, r) // the pipe ends with its process
+		_, _ = io.Copy(unhurried{to}, r) // the pipe ends with its process
 		r.Close()
 	})
 	return w, nil
