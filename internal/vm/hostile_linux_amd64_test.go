@@ -41,9 +41,9 @@ func newNeighbour(t *testing.T, exe *os.File) (undisturbed func(*testing.T)) {
 }
 
 // startHostile starts a guest that is waited for with patience.
-func startHostile(t *testing.T, exe *os.File, code *vmtest.Code) *vmmProcess {
+func startHostile(t *testing.T, exe *os.File, code *vmtest.Code, writable ...*os.File) *vmmProcess {
 	t.Helper()
-	p := startVMM(t, exe, code.Kernel())
+	p := startVMM(t, exe, code.Kernel(), writable...)
 	if err := errors.Join(p.said.SetReadDeadline(time.Now().Add(patience)), p.control.SetDeadline(time.Now().Add(patience))); err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,9 @@ func TestHostileGuests(t *testing.T) {
 	exe := buildVMM(t)
 	undisturbed := newNeighbour(t, exe)
 	t.Run("battery", func(t *testing.T) {
-		code, said := vmtest.Battery()
-		p := startHostile(t, exe, code)
+		code, said := vmtest.Battery(vmtest.Writable)
+		upper, _ := newLayer(t)
+		p := startHostile(t, exe, code, memoryFile(t, testDisk), upper)
 		p.ended(said)
 		if told := p.told(); !strings.Contains(told, ErrOff.Error()) {
 			t.Errorf("it says of its end %q", told)

@@ -2,12 +2,13 @@ package vmtest
 
 import "strings"
 
-// Battery is a guest that does to each of its devices all that is forbidden, one after the
-// other. After each it uses the device well, which must serve; it says how far it is on its
-// console, and switches itself off. said is all that it says.
-func Battery() (code *Code, said string) {
+// Battery is a guest that does to each of its devices, and to those that only it has, all that
+// is forbidden, one after the other. After each it uses the device well, which must serve; it says
+// how far it is on its console, and switches itself off. said is all that it says.
+func Battery(also ...Device) (code *Code, said string) {
 	code = &Code{}
-	for _, d := range allDevices {
+	list := append(allDevices[:len(allDevices):len(allDevices)], also...)
+	for _, d := range list {
 		for _, a := range append(attacks(d), attacksOn[d.name]...) {
 			name := d.name + ", " + a.name + ": "
 			code.Print(name)
@@ -18,7 +19,7 @@ func Battery() (code *Code, said string) {
 		}
 	}
 	code.everywhere()
-	for _, d := range allDevices {
+	for _, d := range list {
 		code.useWell(d)
 	}
 	code.Print("over\n")
@@ -213,6 +214,13 @@ var attacksOn = map[string][]attack{
 		asked("a write", 1, 0, 512),
 		asked("a kind that nobody knows", 1<<32-1, 0, 512),
 	},
+	Writable.name: {
+		asked("a sector far beyond", 0, 1<<60, 512),
+		written("a write far beyond", 1<<60, 512),
+		written("a write that wraps", 1<<64-1, 512),
+		written("a write of no whole sector", 0, 511),
+		asked("a kind that nobody knows", 1<<32-1, 0, 512),
+	},
 	Vsock.name: {
 		told("another sender", packet{from: 7, op: 1}),
 		told("another receiver", packet{to: 1<<64 - 1, op: 1}),
@@ -258,8 +266,16 @@ var attacksOn = map[string][]attack{
 	},
 }
 
-// asked is a request of the disk that fails, with an answer.
+// asked is a request of a disk that fails, with an answer, and written one with data.
 func asked(name string, kind uint32, sector uint64, length uint32) attack {
+	return requested(name, kind, sector, length, writable)
+}
+
+func written(name string, sector uint64, length uint32) attack {
+	return requested(name, 1, sector, length, 0)
+}
+
+func requested(name string, kind uint32, sector uint64, length uint32, direction uint16) attack {
 	return attack{name, func(c *Code, d Device) {
 		room := d.buffer()
 		c.start(d, queueSize)
@@ -267,7 +283,7 @@ func asked(name string, kind uint32, sector uint64, length uint32) attack {
 			c.Store(room+4*uint32(n), v)
 		}
 		c.describe(d, 0, 0, descriptor{uint64(room), 16, hasNext, 1})
-		c.describe(d, 0, 1, descriptor{uint64(room) + 0x100, length, hasNext | writable, 2})
+		c.describe(d, 0, 1, descriptor{uint64(room) + 0x100, length, hasNext | direction, 2})
 		c.describe(d, 0, 2, descriptor{uint64(room) + 16, 1, writable, 0})
 		c.offer(d, 0, 0, 0)
 		c.notify(d, 0)
@@ -308,7 +324,7 @@ func (c *Code) everyAddress(from, to uint32) {
 // everywhere reads from ports of all kinds and from where nothing is, and writes there.
 func (c *Code) everywhere() {
 	c.Print("nowhere, ")
-	for _, at := range []uint32{0xb0000000, nowhere, windows + 3*stride, windows + 0x100000, 0xfed00000, 0xfffffff0} {
+	for _, at := range []uint32{0xb0000000, nowhere, windows + 4*stride, windows + 0x100000, 0xfed00000, 0xfffffff0} {
 		c.everyAddress(at, at+8)
 	}
 	c.Raw(0x31, 0xd2)                         // xor edx, edx

@@ -129,7 +129,7 @@ func (c *Code) useWell(d Device) {
 	c.Want(d.register(regStatus), ^uint32(0), started, "it does not start")
 	room := d.buffer()
 	switch d.name {
-	case Disk.name: // what it is called
+	case Disk.name, Writable.name: // what it is called
 		c.Store(room, 8)
 		c.Store(room+32, 0xff)
 		c.describe(d, 0, 0, descriptor{uint64(room), 16, hasNext, 1})
@@ -145,7 +145,7 @@ func (c *Code) useWell(d Device) {
 	c.notify(d, d.busy)
 	c.awaitServed(d, d.busy, 1)
 	switch d.name {
-	case Disk.name:
+	case Disk.name, Writable.name:
 		c.Want(room+32, 0xff, 0, "it fails")
 		c.Want(room+64, ^uint32(0), 0x68746561, "it is called otherwise") // aeth
 	case Entropy.name:
