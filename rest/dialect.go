@@ -106,6 +106,9 @@ func (v *Visit) Creation() (leave func(), err error) {
 	return v.server.creations.enter(v.Who.Name)
 }
 
+// IdempotencyKey is that of the request, which is empty for most. Errors: Invalid.
+func (v *Visit) IdempotencyKey() (string, error) { return idempotencyKey(v.request) }
+
 // Failure is an error of what goes on after the request, as the caller may be told of it.
 // The log has what is the daemon's own fault.
 func (v *Visit) Failure(err error) Failure {

@@ -10,7 +10,7 @@ import (
 
 const (
 	idempotencyHeader = "Idempotency-Key"
-	maxIdempotency    = 128
+	maxIdempotency    = 255
 )
 
 func (s *Server) create(a *answer, r *request) (any, error) {

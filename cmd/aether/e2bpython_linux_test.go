@@ -18,7 +18,7 @@ import (
 var e2bPython embed.FS
 
 // pythonBehaviours is how many the clients try, both of them together.
-const pythonBehaviours = 70
+const pythonBehaviours = 138
 
 // TestE2BPython has the official clients of E2B for Python use a daemon, the one that waits
 // for answers and the one that does not: each behaviour is a test of both.

@@ -48,6 +48,9 @@ func (d *Dialect) create(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
+	if asked.Key, err = v.IdempotencyKey(); err != nil {
+		return err
+	}
 	leave, err := v.Creation()
 	if err != nil {
 		return err

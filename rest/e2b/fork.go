@@ -5,6 +5,7 @@ import (
 
 	"aether/engine"
 	"aether/rest"
+	"aether/sandbox"
 )
 
 // forkResult is one child, or why there is none.
@@ -58,7 +59,8 @@ func shown(s engine.Snapshot) snapshotBody {
 
 func (d *Dialect) snapshot(v *rest.Visit) error {
 	var req struct {
-		Name string `json:"name"`
+		Name   string `json:"name"`
+		Memory *bool  `json:"memory"`
 	}
 	if err := v.Body(&req); err != nil {
 		return err
@@ -67,12 +69,16 @@ func (d *Dialect) snapshot(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
+	asked := engine.SnapshotRequest{Name: req.Name}
+	if req.Memory != nil && !*req.Memory {
+		asked.Fidelity = sandbox.Filesystem
+	}
 	leave, err := v.Creation()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	made, err := d.engine.Snapshot(v.Context(), v.Who, s.ID, engine.SnapshotRequest{Name: req.Name})
+	made, err := d.engine.Snapshot(v.Context(), v.Who, s.ID, asked)
 	if err != nil {
 		return err
 	}
