@@ -1,8 +1,10 @@
 package ptrace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -14,9 +16,8 @@ const (
 	maxXState  = 16 << 10
 	sigsetSize = 8
 	trapped    = 4 // CLD_TRAPPED
-	// stopPatience is how long a thread may take to stop, callPatience how long to
-	// make calls: then it needs a processor, and cannot be let go as it was before
-	// it had one.
+	// stopPatience is how long a thread may take to stop that is not about to, callPatience
+	// how long one that only needs a processor for it, and how long to make calls.
 	stopPatience = time.Second
 	callPatience = 30 * time.Second
 	// Stops at the beginning and at the end of calls are told from signals.
@@ -121,16 +122,32 @@ func (t *Thread) wait(patience time.Duration) (int, error) {
 		defer close(stopped)
 		t.block()
 	}()
-	select {
-	case <-stopped:
-	case <-time.After(patience):
-		return 0, ErrStuck
+	for end := time.Now().Add(callPatience); ; {
+		select {
+		case <-stopped:
+		case <-time.After(patience):
+			if t.runs() && time.Now().Before(end) {
+				continue // the host is busy
+			}
+			return 0, ErrStuck
+		}
+		break
 	}
 	status, ok, err := t.poll()
 	if err == nil && !ok {
 		err = ErrStuck
 	}
 	return status, err
+}
+
+// runs says whether the thread runs, or would if there were a processor for it.
+func (t *Thread) runs() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.TID))
+	if err != nil {
+		return false // it has ended
+	}
+	_, state, found := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
+	return found && bytes.HasPrefix(state, []byte("R"))
 }
 
 // childInfo is the part of siginfo_t that waitid fills.

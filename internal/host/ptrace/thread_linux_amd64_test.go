@@ -1,0 +1,50 @@
+package ptrace
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestRuns: a thread that has something to do is told from one that waits, whatever its
+// program is called.
+func TestRuns(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	for program, c := range map[string]struct {
+		script string
+		want   bool
+	}{"a) S 1 (b": {"while :; do :; done", true}, "a) R 1 (b": {"read line", false}} {
+		path := filepath.Join(t.TempDir(), program)
+		if err := os.Symlink(shell, path); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), path, "-c", c.script)
+		input, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread := &Thread{TID: cmd.Process.Pid}
+		for end := time.Now().Add(10 * time.Second); thread.runs() != c.want && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if thread.runs() != c.want {
+			t.Errorf("%s: it runs: %v", c.script, !c.want)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		input.Close()
+		if thread.runs() {
+			t.Error("what has ended runs")
+		}
+	}
+}
