@@ -1,8 +1,10 @@
 package cell_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,26 +62,33 @@ func TestForkOfAShellWithItsChild(t *testing.T) {
 // until reads lines until one has the text.
 func (c *conversation) until(t testing.TB, text string) {
 	t.Helper()
-	seen := make(chan string, 1)
-	all := ""
+	var mu sync.Mutex // of all
+	all, seen := "", make(chan error, 1)
 	go func() {
-		for !strings.Contains(all, text) {
+		for {
 			b, err := c.lines.ReadByte()
-			if err != nil {
-				all += err.Error()
-				break
+			mu.Lock()
+			if err == nil {
+				all += string(b)
 			}
-			all += string(b)
+			found := strings.Contains(all, text)
+			mu.Unlock()
+			if found || err != nil {
+				seen <- err
+				return
+			}
 		}
-		seen <- all
 	}()
+	var err error
 	select {
-	case <-seen:
-		if !strings.Contains(all, text) {
-			t.Fatalf("%q is not in %q", text, all)
-		}
+	case err = <-seen:
 	case <-time.After(patience(30 * time.Second)):
-		t.Fatalf("%q does not come; heard %q", text, all)
+		err = context.DeadlineExceeded
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !strings.Contains(all, text) {
+		t.Fatalf("%q is not in %q: %v", text, all, err)
 	}
 }
 
@@ -99,8 +108,8 @@ func TestForkOfAnInteractiveShell(t *testing.T) {
 		c.until(t, fmt.Sprintf("line %d", i))
 		c.say(t, fmt.Sprintf("\x04\necho $kept $((20+%d)) $(tty) $(jobs | wc -l)", i))
 		c.until(t, fmt.Sprintf("variable %d /dev/pts/0 0", 20+i))
-		c.say(t, "sleep 1000")
-		time.Sleep(50 * time.Millisecond)
+		c.say(t, "sh -c 'echo un''der way; exec sleep 1000'")
+		c.until(t, "under way")
 		fmt.Fprint(c.in, "\x03") // interrupts what is in the foreground, not the shell
 		c.say(t, "echo interrupted $?")
 		c.until(t, "interrupted 130")
