@@ -14,7 +14,7 @@ var (
 
 func encode(p piece) string {
 	place := map[[2]bool]string{{true, true}: "=", {true, false}: "<", {false, false}: "-", {false, true}: ">"}[[2]bool{p.first, p.last}]
-	return fmt.Sprintf("\x1e%s%s%08x%c%s%04x%s", testKey, p.nonce, p.message, p.kind, place, len(p.body), p.body)
+	return fmt.Sprintf("\x1e%s%s%08x%s%s%04x%s", testKey, p.nonce, p.message, []byte{p.kind}, place, len(p.body), p.body)
 }
 
 // recorder writes down what a splitter gives: pieces as they were sent.
@@ -104,6 +104,7 @@ func TestSplitterHoldsLittle(t *testing.T) {
 func FuzzSplitter(f *testing.F) {
 	good := encode(piece{testNonce, 1, 'v', true, true, []byte(`{"data":{}}`)})
 	for _, seed := range []string{"", "plain", good, good + good[:40], "\x1e" + good, good[:len(good)-1] + "\x1e", strings.Repeat("\x1e", 100), good[:headSize-4] + "ffff" + good} {
+		f.Add([]byte(strings.Replace(seed, "v=", "\xc8=", 1)), uint16(25)) // a kind of no letter
 		f.Add([]byte(seed), uint16(1))
 		f.Add([]byte(seed), uint16(37))
 	}
