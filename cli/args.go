@@ -54,9 +54,22 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &empty):
 		return sandbox.Invalidf(dashed(empty.GetSpecifiedName()), "a value must follow")
 	case errors.As(err, &wrong):
-		return sandbox.Invalidf(dashed(wrong.GetFlag().Name), "%.60q is not a %s", wrong.GetValue(), wrong.GetFlag().Value.Type())
+		return sandbox.Invalidf(dashed(wrong.GetFlag().Name), "%.60q is not %s", wrong.GetValue(), meant(wrong.GetFlag().Value.Type()))
 	}
 	return &sandbox.Error{Class: sandbox.Invalid, Field: "flag", Err: err}
+}
+
+// meant is what the value of a flag should have been.
+func meant(kind string) string {
+	switch kind {
+	case "int", "int64":
+		return "a whole number"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a duration such as 30s or 5m"
+	}
+	return "a " + kind
 }
 
 // dashed is a flag as it is typed; the parser tells shorthands by their length.

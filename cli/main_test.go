@@ -113,6 +113,7 @@ func TestBadInput(t *testing.T) {
 		"rank --cor":                    "did you mean --core?",
 		"rank -x":                       `flag: "-x" is not known`,
 		"rank --json=maybe":             `--json: "maybe" is not a bool`,
+		"lab check --rounds=x":          `--rounds: "x" is not a whole number`,
 		"rank --by":                     "--by: a value must follow",
 		"rank --by=":                    `axis: "" is not known (known: start-latency, `,
 		"rank --by isolatoin":           "did you mean isolation?",
