@@ -87,7 +87,13 @@ func installPython(t *testing.T) string {
 	needTools(t, "python3", "node", "git", "bash")
 	home := t.TempDir()
 	copyOut(t, e2bPython, "testdata/e2bpy", home)
-	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", "packages", "-r", "requirements.txt")
+	// The interpreter itself: what pyenv has in its place keeps a register of what pip installs,
+	// for which it waits where somebody else was interrupted while holding it.
+	python, err := exec.CommandContext(t.Context(), "python3", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pip := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", "packages", "-r", "requirements.txt")
 	pip.Dir = home
 	out, err := pip.CombinedOutput()
 	if err != nil && pipOffline.Match(out) {
