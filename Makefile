@@ -99,7 +99,7 @@ $(YOUKI_CACHE)/bin/youki:
 		cargo install youki --version $(YOUKI) --locked --no-default-features --features v1 --root $(YOUKI_CACHE) --target-dir $(YOUKI_CACHE)/target
 
 # kvm-bench measures aethervm beside Firecracker there, interleaved in one machine:
-# make kvm-bench BINARY=path [ARGS='-rounds 5 -crowds 2']
+# make kvm-bench BINARY=path [ARGS='-rounds 5 -crowds 2 -json docs/results/kvm-lab.json']
 kvm-bench:
 	$(GO) run ./cmd/kvmtest -compare -crowds 1 -binary $(BINARY) $(ARGS)
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -37,6 +38,7 @@ func TestParse(t *testing.T) {
 		{"-memory 100", "memory"},
 		{"-compare -binary " + file, ""},
 		{"-compare", "compare"},
+		{"-json x", "json"},
 		{"-compare -run TestX -binary " + file, "run"},
 		{"-crowds 2", ""},
 		{"-crowds 2 -run TestX", "run"},
@@ -59,6 +61,7 @@ func TestFollow(t *testing.T) {
 		verdict + "many\n":                     {},
 		"Kernel panic\n":                       {},
 		"":                                     {},
+		reported + "{\"rounds\":5}\r\n":        {report: `{"rounds":5}`},
 		"--- PASS: TestA (1s)\r\n    --- PASS: TestA/b (0s)\n    --- FAIL: TestA/c (0s)\n--- SKIP: TestB (0s)\n": {
 			passed: 2, failed: 1, skipped: 1},
 		"--- SKIP: " + suiteName + " (1s)\n    --- SKIP: " + suiteName + "/a (1s)\n": {skipped: 2, suiteSkipped: true},
@@ -68,8 +71,22 @@ func TestFollow(t *testing.T) {
 		if got := follow(strings.NewReader(console), &out, func() {}); got != want {
 			t.Errorf("%q: %+v", console, got)
 		}
-		if shown := strings.ReplaceAll(console, "\r", ""); out.String() != shown {
+		if shown := strings.ReplaceAll(console, "\r", ""); out.String() != shown && want.report == "" {
 			t.Errorf("shown %q, want %q", out.String(), shown)
+		}
+	}
+}
+
+// TestKeep: a report that is none is refused, and one that was there stays.
+func TestKeep(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "kvm-lab.json")
+	for _, report := range []string{`{"rounds":5}`, `{"rounds":`, ""} {
+		err := result{report: report}.keep(name)
+		if (err == nil) != json.Valid([]byte(report)) {
+			t.Errorf("%q: %v", report, err)
+		}
+		if text, err := os.ReadFile(name); err != nil || string(text) != "{\n \"rounds\": 5\n}\n" {
+			t.Errorf("%q, %v", text, err)
 		}
 	}
 }

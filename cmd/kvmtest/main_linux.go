@@ -39,10 +39,12 @@ type options struct {
 	// children are measured with it, or alone.
 	compare                  bool
 	rounds, children, crowds int
-	kernel                   string
-	state                    string
-	memory                   int
-	limit                    time.Duration
+	// report is the file for what a comparison finds, as JSON.
+	report string
+	kernel string
+	state  string
+	memory int
+	limit  time.Duration
 	// silence is how long the lab may say nothing.
 	silence time.Duration
 }
@@ -95,6 +97,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "with -compare, how often each way is measured")
 	flags.IntVar(&o.children, "children", 100, "how `many` are forked by one call, with -crowds")
 	flags.IntVar(&o.crowds, "crowds", 0, "how often a machine of aethervm is forked into many: with -compare, or instead of running a driver's tests")
+	flags.StringVar(&o.report, "json", "", "with -compare, the `file` for its figures, as kvm-lab.json in the directory of a run of the lab")
 	flags.StringVar(&o.kernel, "kernel", "", "the kernel `file` of the lab and of the machines in it; by default the one `aether kernel install` fetches")
 	flags.StringVar(&o.state, "state", "", "the `directory` to keep the kernel and disks in, by default in the user's cache")
 	flags.IntVar(&o.memory, "memory", 3072, "the lab's memory in `MiB`")
@@ -127,6 +130,9 @@ func (o options) validate(rest []string) error {
 	}
 	if o.compare && o.binary == "" {
 		return sandbox.Invalidf("compare", "it is beside the Firecracker that -binary names")
+	}
+	if o.report != "" && !o.compare {
+		return sandbox.Invalidf("json", "it is for the figures of -compare")
 	}
 	if o.measures() && o.tests != "" {
 		return sandbox.Invalidf("run", "no tests are run where it is measured")

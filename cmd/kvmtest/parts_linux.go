@@ -60,6 +60,9 @@ func (l *lab) run(ctx context.Context, stdout, stderr io.Writer) (code int, err 
 		fmt.Fprintf(stderr, "kvmtest: boot for %s\n", p.name)
 		began := time.Now()
 		result, failed := l.runPart(ctx, p, stdout, stderr)
+		if failed == nil && result.code == 0 && l.report != "" {
+			failed = result.keep(l.report)
+		}
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", p.name, failed))
 			result.code = 1

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 )
 
 // verdict begins the line by which the lab's init says how the tests ended.
 const verdict = "kvmtest: the tests ended with code "
+
+// reported begins the line by which a test that measures gives its report, as JSON.
+const reported = "kvmtest: report "
 
 // result is how the tests of one boot ended, as the console told.
 type result struct {
@@ -18,6 +24,7 @@ type result struct {
 	passed, failed, skipped int
 	suiteSkipped            bool
 	again                   bool // the first boot stood still
+	report                  string
 }
 
 func (r result) String() string {
@@ -35,7 +42,11 @@ func follow(console io.Reader, to io.Writer, heard func()) (r result) {
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
 		line := strings.TrimRight(scan.Text(), "\r")
-		fmt.Fprintln(to, line)
+		if report, is := strings.CutPrefix(line, reported); is {
+			r.report = report
+		} else {
+			fmt.Fprintln(to, line)
+		}
 		r.note(strings.TrimSpace(line))
 		heard()
 	}
@@ -55,4 +66,17 @@ func (r *result) note(line string) {
 		number, err := strconv.Atoi(strings.TrimPrefix(line, verdict))
 		r.code, r.found = number, err == nil
 	}
+}
+
+// keep writes the report to a file, whose name it has only as a whole.
+func (r result) keep(name string) error {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, []byte(r.report), "", " "); err != nil {
+		return fmt.Errorf("its report: %w", err)
+	}
+	indented.WriteByte('\n')
+	if err := os.WriteFile(name+".new", indented.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
