@@ -326,15 +326,16 @@ func (t *Thread) disturbed(status int) error {
 // Reap takes note of the end of a thread that has ended or is about to, and is
 // not the first of its process: until its tracer does, the process cannot end.
 func (t *Thread) Reap() error {
-	for end := time.Now().Add(stopPatience); ; time.Sleep(100 * time.Microsecond) {
+	for began := time.Now(); ; time.Sleep(100 * time.Microsecond) {
 		var info childInfo
+		took := time.Since(began) // before it is looked for: the host may be busy in between
 		err := t.waitid(&info, unix.WEXITED|unix.WNOHANG)
 		switch {
 		case errors.Is(err, ErrGone):
 			return nil
 		case err != nil || info.pid != 0:
 			return err
-		case time.Now().After(end):
+		case took > stopPatience && (took > callPatience || !t.runs()):
 			return ErrStuck
 		}
 	}
