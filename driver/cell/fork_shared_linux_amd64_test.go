@@ -21,7 +21,7 @@ func TestForkSharesNoLocks(t *testing.T) {
 			source := create(t, driver, sandbox.Spec{Limits: limits})
 			sh(t, source, "echo mine > /tmp/mine")
 			kin := append(fork(t, source, 2), create(t, driver, sandbox.Spec{Limits: limits}))
-			start(t, source, "for f in "+files+"; do flock $f sleep 60 & done; wait")
+			start(t, source, "for f in "+files+"; do flock $f sleep 1000 & done; wait")
 			free := func(i sandbox.Instance) string {
 				return sh(t, i, "touch /tmp/mine; for f in "+files+"; do flock -n $f true && echo $f; done; true")
 			}

@@ -66,7 +66,7 @@ func TestCellsAheadThatFailAreLogged(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if !failed() {
+	if !eventually(10*time.Second, failed) {
 		t.Fatal("nothing was logged")
 	}
 	time.Sleep(500 * time.Millisecond) // it is tried again meanwhile

@@ -141,8 +141,12 @@ var pace = sync.OnceValue(func() float64 {
 	return 1
 })
 
-// patience stretches what would be long enough elsewhere.
-func patience(d time.Duration) time.Duration { return time.Duration(float64(d) * pace()) }
+// slowest is how many times longer anything may take while others have the processors.
+// Who waits for something that comes loses nothing by it.
+const slowest = 10
+
+// patience stretches what would be long enough on a machine that is idle.
+func patience(d time.Duration) time.Duration { return time.Duration(float64(d) * max(pace(), slowest)) }
 
 // eventually waits for something that the kernel does in its own time.
 func eventually(within time.Duration, holds func() bool) bool {

@@ -84,7 +84,7 @@ func TestForkWithDatagrams(t *testing.T) {
 	_, port, _ := net.SplitHostPort(server.LocalAddr().String())
 	script(t, source, `import os, socket, sys, time
 c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-c.settimeout(5)
+c.settimeout(60)
 c.connect((sys.argv[1], int(sys.argv[2])))
 n = 0
 while True:
@@ -115,7 +115,7 @@ while True:
 	if err := source.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience(30*time.Second))
 	defer cancel()
 	alone, err := driver.Restore(ctx, dir, sandbox.Checkpoint, sandbox.Spec{})
 	if err != nil {

@@ -57,17 +57,15 @@ func orphansOf(t testing.TB, instance sandbox.Instance) (who string, counts [3]i
 func wantOrphans(t testing.TB, instance sandbox.Instance, who string, from [3]int) {
 	t.Helper()
 	var now [3]int
-	for range 500 {
+	if !eventually(10*time.Second, func() bool {
 		var is string
 		if is, now = orphansOf(t, instance); is != who {
 			t.Fatalf("they are %s, and were %s", is, who)
 		}
-		if now[0] > from[0] && now[1] > from[1] && now[2] > from[2] {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+		return now[0] > from[0] && now[1] > from[1] && now[2] > from[2]
+	}) {
+		t.Errorf("they were at %v and are at %v", from, now)
 	}
-	t.Errorf("they were at %v and are at %v", from, now)
 }
 
 // TestOrphansAreCarriedOver: what has outlived the process that started it is forked, kept
@@ -128,9 +126,9 @@ func TestOrphansLeaveNothing(t *testing.T) {
 func TestCheckpointOfTheDead(t *testing.T) {
 	source := create(t, processKeeper(t, t.TempDir()), sandbox.Spec{})
 	python := converse(t, source, 0, "python3", "-c", `
-import os, time
+import os
 if os.fork() == 0: os._exit(0)
-time.sleep(0.1)
+os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
 print("primed", flush=True)
 input(); os.wait(); print("waited", flush=True); input()`)
 	python.hear(t, "primed")

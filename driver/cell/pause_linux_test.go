@@ -81,13 +81,7 @@ func TestDestroyWhilePaused(t *testing.T) {
 
 func TestLifetimeExpiresWhilePaused(t *testing.T) {
 	needRoot(t, "cgroups to freeze")
-	instance := newCell(t, sandbox.Spec{Timeouts: sandbox.Timeouts{Lifetime: time.Second}})
-	if err := pauser(t, instance).Pause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if exit, err := instance.Wait(t.Context()); err != nil || exit.Cause != sandbox.Expired {
-		t.Errorf("%+v, %v", exit, err)
-	}
+	expiring(t, func(instance sandbox.Instance) error { return pauser(t, instance).Pause(t.Context()) })
 }
 
 func TestPauseWithoutGroupsIsUnavailable(t *testing.T) {
@@ -119,7 +113,7 @@ func TestPauseBeforeAStandby(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience(10 * time.Second)):
 			t.Error("a paused cell does not tell what it uses")
 		}
 		if err := pauser(t, instance).Resume(t.Context()); err != nil {

@@ -205,7 +205,7 @@ func TestSnapshotOfRunningProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh(t, restore(t, driver, dir, sandbox.Spec{}), `cd /tmp; a=$(cat a); b=$(cat b); [ $a = $b ] || [ $a = $((b + 1)) ]`)
-	sh(t, source, `cd /tmp; a=$(cat a); sleep 0.2; [ $a != $(cat a) ]`)
+	sh(t, source, `cd /tmp; a=$(cat a); for i in $(seq 6000); do [ $a != $(cat a) ] && exit; sleep 0.01; done; exit 1`)
 }
 
 func TestSnapshotOfAPausedCell(t *testing.T) {

@@ -13,7 +13,7 @@ context = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
 print("ready")
 while not os.path.exists("/tmp/go"):
     time.sleep(0.02)
-said = urllib.request.urlopen("https://api.example.com/v1/x", context=context, timeout=20).read().decode()
+said = urllib.request.urlopen("https://api.example.com/v1/x", context=context, timeout=120).read().decode()
 open("/tmp/said.new", "w").write(said)
 os.rename("/tmp/said.new", "/tmp/said")
 time.sleep(600)
@@ -25,7 +25,7 @@ func TestTrustOfForks(t *testing.T) {
 	instance := newRuledCell(t)
 	need(t, "python3")
 	out := sh(t, instance, "cat > /tmp/believer.py <<'E'\n"+believer+"E\npython3 -u /tmp/believer.py > /tmp/out 2>&1 &\n"+
-		"for n in $(seq 400); do [ -s /tmp/out ] && break; sleep 0.05; done; cat /tmp/out")
+		"for n in $(seq 2400); do [ -s /tmp/out ] && break; sleep 0.05; done; cat /tmp/out")
 	if out != "ready" {
 		t.Fatal(out)
 	}
@@ -36,7 +36,7 @@ func TestTrustOfForks(t *testing.T) {
 	child := children[0]
 	t.Cleanup(func() { destroy(t, child) })
 	said := func(i sandbox.Instance) string {
-		return sh(t, i, "touch /tmp/go; for n in $(seq 400); do [ -e /tmp/said ] && break; sleep 0.05; done; cat /tmp/said")
+		return sh(t, i, "touch /tmp/go; for n in $(seq 2400); do [ -e /tmp/said ] && break; sleep 0.05; done; cat /tmp/said")
 	}
 	if got := said(child); got != rightKey {
 		t.Errorf("in the child: %q", got)

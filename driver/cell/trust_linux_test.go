@@ -57,8 +57,8 @@ func api(t testing.TB) (roots []byte, proxy string) {
 
 // requests are programs that reach the API with what they find in their environment.
 var requests = map[string]string{
-	"curl":    `curl -sS --max-time 20 -H 'X-Api-Key: mine' https://api.example.com/v1/x`,
-	"python3": `/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(u.Request("https://api.example.com/v1/x", headers={"X-Api-Key": "mine"}), timeout=20).read().decode())'`,
+	"curl":    `curl -sS --max-time 120 -H 'X-Api-Key: mine' https://api.example.com/v1/x`,
+	"python3": `/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(u.Request("https://api.example.com/v1/x", headers={"X-Api-Key": "mine"}), timeout=120).read().decode())'`,
 	"node":    `node -e 'require("https").get("https://api.example.com/v1/x", {headers: {"X-Api-Key": "mine"}}, r => r.on("data", d => process.stdout.write(d))).on("error", e => { console.error(e); process.exit(1) })'`,
 }
 
@@ -75,7 +75,7 @@ func TestInjectedHeader(t *testing.T) {
 		})
 	}
 	need(t, "curl")
-	if said := sh(t, instance, `curl -sS --max-time 20 -o /dev/null -w '%{http_code}' https://api.example.com/v2`); said != "403" {
+	if said := sh(t, instance, `curl -sS --max-time 120 -o /dev/null -w '%{http_code}' https://api.example.com/v2`); said != "403" {
 		t.Errorf("another path: %q", said)
 	}
 	if said := sh(t, instance, `env; cat "$SSL_CERT_FILE" /proc/self/environ`); strings.Contains(said, apiToken) {
@@ -189,7 +189,7 @@ func TestCredentialOfList(t *testing.T) {
 	}
 	t.Cleanup(func() { destroy(t, instance) })
 	for request, want := range map[string]string{"": `GET by "me" true`, "-X PUT": `PUT by "" false`} {
-		if said := sh(t, instance, "curl -sS --max-time 20 "+request+" https://"+index+"/simple/"); said != want {
+		if said := sh(t, instance, "curl -sS --max-time 120 "+request+" https://"+index+"/simple/"); said != want {
 			t.Errorf("%q: %q", request, said)
 		}
 	}

@@ -28,7 +28,7 @@ func TestLimitsOfCellsMadeAhead(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // for somebody to stand by
 		}
 		sleeper := start(t, instance, "exec sleep 1000")
-		if limits.Processes == 0 && !eventually(time.Second, func() bool { return population(t, instance) == 2 }) { // with PID 1
+		if limits.Processes == 0 && !eventually(10*time.Second, func() bool { return population(t, instance) == 2 }) { // with PID 1
 			t.Errorf("%+v: there are %d processes", limits, population(t, instance))
 		}
 		if got, err := try(t.Context(), client(t, instance), hungry); err != nil || got.Signal != syscall.SIGKILL || !got.OutOfMemory {

@@ -55,7 +55,7 @@ func TestKernelThatHalts(t *testing.T) {
 	p, _ := shellProcess(t, `echo '[    1.0] reboot: System halted'; exec sleep 1000`, false)
 	select {
 	case <-p.over:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nobody noticed")
 	}
 	select {
@@ -110,10 +110,10 @@ func TestTailIsHarmless(t *testing.T) {
 
 // What a monitor leaves its output to does not keep its end from being noticed.
 func TestOutputThatOutlivesItsMonitor(t *testing.T) {
-	p, _ := shellProcess(t, "sleep 3 & exit 1", false)
+	p, _ := shellProcess(t, "sleep 30 & exit 1", false)
 	select {
 	case <-p.ended:
-	case <-time.After(2 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("its end is not noticed")
 	}
 }

@@ -86,10 +86,9 @@ func TestBadAnswersOfAVsock(t *testing.T) {
 }
 
 func TestSilentVsock(t *testing.T) {
-	d := fakeVsock(t, func(string, net.Conn) { time.Sleep(10 * time.Second) })
+	d := fakeVsock(t, func(string, net.Conn) { <-t.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	began := time.Now()
 	if _, err := d.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("silence: %v", err)
 	}
@@ -103,16 +102,21 @@ func TestSilentVsock(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-waiting; sandbox.ClassOf(err) != sandbox.NotFound {
-		t.Errorf("the end: %v", err)
+	select {
+	case err := <-waiting:
+		if sandbox.ClassOf(err) != sandbox.NotFound {
+			t.Errorf("the end: %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("it is waited for")
 	}
 	if _, err := d.Dial(t.Context()); sandbox.ClassOf(err) != sandbox.NotFound {
 		t.Errorf("after the end: %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
-	}
 }
+
+// patience is how long something may take on a machine whose processors others have.
+const patience = 2 * time.Minute
 
 // A guest that boots refuses connections until its service listens.
 func TestAwaitGuest(t *testing.T) {
@@ -182,7 +186,7 @@ func FuzzHandshake(f *testing.F) {
 			theirs.Close()
 		}()
 		defer ours.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		err := handshake(ctx, ours, guestPort)
 		if err == nil && !strings.HasPrefix(string(answer), "OK ") {

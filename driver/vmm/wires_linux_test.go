@@ -35,7 +35,7 @@ func TestWires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for name, c := range map[string]struct {
 		from interface {
 			io.Reader

@@ -283,7 +283,7 @@ func TestProcessForks(t *testing.T) {
 	var state *os.File
 	for generation := range 4 {
 		first := counted(t, files)
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(patience)
 		for state, files = of.fork(files); counted(t, files) <= first; state, files = of.fork(files) {
 			if time.Now().After(deadline) {
 				t.Fatalf("generation %d does not count on from %d", generation, first)

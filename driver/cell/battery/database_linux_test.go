@@ -97,7 +97,7 @@ func number(t *testing.T, text string) uint32 {
 
 func awaitListener(t *testing.T, address string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(attackTime); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()

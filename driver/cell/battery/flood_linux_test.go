@@ -111,17 +111,17 @@ func (l *lot) floodBegun(t *testing.T) {
 // floodConnections: a sandbox has as many as its policy says, and 512 if that says nothing.
 func (l *lot) floodConnections(t *testing.T) {
 	n := reaching("ok.example")
-	said, memory := l.flood(t, n, "connections", "ok.example:7", "900")
+	said, memory := l.flood(t, n, "connections", "ok.example:7", "900", "100")
 	wantLess(t, memory)
 	if made, err := strconv.Atoi(said); err != nil || made > 512 || made < 100 {
 		t.Errorf("%s connections", said)
 	}
 	n.Connections = 2000
-	said, _ = l.flood(t, n, "connections", "ok.example:7", "600")
+	said, _ = l.flood(t, n, "connections", "ok.example:7", "600", "513")
 	if made, err := strconv.Atoi(said); err != nil || made <= 512 {
 		t.Errorf("%s connections where 2000 are allowed", said)
 	}
-	if made, err := strconv.Atoi(plain.reached(t, "connections", okay+":7", "600")); err != nil || made < 600 {
+	if made, err := strconv.Atoi(plain.reached(t, "connections", okay+":7", "600", "600")); err != nil || made < 600 {
 		t.Errorf("without a cell %d connections, %v", made, err)
 	}
 }
@@ -129,7 +129,7 @@ func (l *lot) floodConnections(t *testing.T) {
 // floodWindows: hosts that send without end to whoever takes next to nothing. What they
 // send is kept nowhere but in buffers that are bounded, as many as there are.
 func (l *lot) floodWindows(t *testing.T) {
-	said, memory := l.flood(t, reaching("ok.example"), "windows", "ok.example:19", "900")
+	said, memory := l.flood(t, reaching("ok.example"), "windows", "ok.example:19", "900", "20")
 	wantLess(t, memory)
 	if made, err := strconv.Atoi(said); err != nil || made < 20 || made > 512 {
 		t.Errorf("%s connections", said)

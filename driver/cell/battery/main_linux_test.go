@@ -148,7 +148,7 @@ func (l *lot) wrap(t *testing.T, instance sandbox.Instance) *box {
 // plain is no cell.
 var plain = (*box)(nil)
 
-const attackTime = 2 * time.Minute // more than an attack that is patient waits
+const attackTime = 5 * time.Minute // more than an attack that is patient waits
 
 // attack runs the attacker to its end and gives the last line that it says.
 func (b *box) attack(t *testing.T, args ...string) string {

@@ -39,6 +39,7 @@ func (k *kept) String() string {
 // keep starts an attacker and waits until it has said a word.
 func (b *box) keep(t *testing.T, word string, args ...string) *kept {
 	t.Helper()
+	args = append([]string{"patient"}, args...) // what it keeps it is to have first
 	in, orders := io.Pipe()
 	k := &kept{in: orders, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +161,7 @@ func (l *lot) forks(t *testing.T) {
 	own := map[string]bool{}
 	for b, want := range map[*box]string{source: "reached: ", same: "held: ", other: "held: "} {
 		own[b.address(t)] = true
-		const script = `touch /tmp/go; for i in $(seq 1000); do test -e /tmp/said && exec cat /tmp/said; sleep 0.01; done`
+		const script = `touch /tmp/go; for i in $(seq 6000); do test -e /tmp/said && exec cat /tmp/said; sleep 0.01; done`
 		if _, said := b.shell(t, nil, "", script); !strings.HasPrefix(said.stdout, want) {
 			t.Errorf("by the source's connection: %+v, want %q", said, want)
 		}

@@ -39,13 +39,9 @@ func ready(t *testing.T, cmd *exec.Cmd) string {
 func population(t *testing.T, g *Group, want int64) {
 	t.Helper()
 	var n int64
-	for range 1000 {
-		if n = *stats(t, g).Processes; n == want {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !eventually(func() bool { n = *stats(t, g).Processes; return n == want }) {
+		t.Fatalf("%d processes, want %d", n, want)
 	}
-	t.Fatalf("%d processes, want %d", n, want)
 }
 
 // entered waits until a command runs its program: before that it may be in some of
@@ -53,13 +49,12 @@ func population(t *testing.T, g *Group, want int64) {
 func entered(t *testing.T, pid int, program string) {
 	t.Helper()
 	var name []byte
-	for range 1000 {
-		if name, _ = os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == program+"\n" {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !eventually(func() bool {
+		name, _ = os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		return string(name) == program+"\n"
+	}) {
+		t.Fatalf("process %d runs %q, not %s", pid, name, program)
 	}
-	t.Fatalf("process %d runs %q, not %s", pid, name, program)
 }
 
 func TestKillEndsDaemons(t *testing.T) { onEachLayout(t, killEndsDaemons) }
@@ -131,16 +126,19 @@ func TestFreezeStopsTheClock(t *testing.T) { onEachLayout(t, freezeStopsTheClock
 
 func freezeStopsTheClock(t *testing.T, o *Owner) {
 	g := group(t, o, Limits{})
-	cmd := play(t, g, "burn")
+	cmd := play(t, g, "spin")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 { // until it is in every group and runs
-		if *stats(t, g).CPUTime > 10*time.Millisecond {
-			break
+	goesOn := func() {
+		t.Helper()
+		before := *stats(t, g).CPUTime
+		if !eventually(func() bool { return *stats(t, g).CPUTime > before+10*time.Millisecond }) {
+			t.Fatal("it does not run")
 		}
-		time.Sleep(time.Millisecond)
 	}
+	entered(t, cmd.Process.Pid, programName(t))
+	goesOn()
 	if err := g.Freeze(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +150,19 @@ func freezeStopsTheClock(t *testing.T, o *Owner) {
 	if err := g.Thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
+	goesOn()
+	end(t, g)
+	cmd.Wait()
+}
+
+// programName is what the kernel calls this program.
+func programName(t *testing.T) string {
+	t.Helper()
+	name, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
 		t.Fatal(err)
 	}
+	return strings.TrimSpace(string(name))
 }
 
 func TestRemoveOfABusyGroup(t *testing.T) { onEachLayout(t, removeOfABusyGroup) }

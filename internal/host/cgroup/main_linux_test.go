@@ -17,7 +17,22 @@ import (
 const roleVariable = "AETHER_CGROUP_TEST_ROLE"
 
 var roles = map[string]func(args []string) error{
-	"hog": hog, "bomb": bomb, "burn": burn, "daemons": daemons, "own": own, "sleep": sleep, "move": move, "detect": say, "read": readAll, "write": writeAll,
+	"hog": hog, "bomb": bomb, "burn": burn, "spin": spin, "daemons": daemons, "own": own, "sleep": sleep, "move": move, "detect": say, "read": readAll, "write": writeAll,
+}
+
+// patience is how long something may take on a machine whose processors others have.
+const patience = 2 * time.Minute
+
+// eventually waits for what the kernel, or another process, does in its own time.
+func eventually(holds func() bool) bool {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if holds() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
 }
 
 func TestMain(m *testing.M) {
@@ -61,6 +76,13 @@ func bomb([]string) error {
 // burn uses all the processor time that it gets for a second.
 func burn([]string) error {
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	}
+	return nil
+}
+
+// spin uses all the processor time that it gets, until it is killed.
+func spin([]string) error {
+	for end := time.Now().Add(time.Hour); time.Now().Before(end); {
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ import (
 // end another. So a group that has ended is kept for the next owner, and removed when
 // none has come for a while.
 
+// keepFor is how long a group is kept. A few hundred kilobytes go with each.
+var keepFor = time.Second // tests change it
+
 const (
-	// keepFor is how long a group is kept. A few hundred kilobytes go with each.
-	keepFor = time.Second
 	// rest is how many times as long as the removal of one group took the next is put
 	// off: everybody else's groups wait meanwhile.
 	rest = 4

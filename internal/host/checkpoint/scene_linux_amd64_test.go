@@ -151,13 +151,13 @@ func (p *program) hear(t *testing.T, want string) {
 	}
 }
 
-// patience is half a minute, or so many times that on slow machines.
+// patience is five minutes, or so many times half a minute on machines that are known to be slow.
 func patience() time.Duration {
 	pace, err := strconv.Atoi(os.Getenv("AETHER_TEST_PACE"))
 	if err != nil {
 		pace = 1
 	}
-	return time.Duration(pace) * 30 * time.Second
+	return max(time.Duration(pace)*30*time.Second, 5*time.Minute)
 }
 
 func (p *program) say(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,7 +81,7 @@ func opensPair(family int) error {
 }
 
 func dials(network, address string) error {
-	conn, err := net.DialTimeout(network, address, time.Second)
+	conn, err := net.DialTimeout(network, address, patience)
 	if err != nil {
 		return err
 	}

@@ -200,6 +200,7 @@ func watchesDirectory(path string) (func() bool, error) {
 		return nil, err
 	}
 	return func() bool {
+		signalsHeard()
 		select {
 		case <-told:
 			return true
@@ -207,6 +208,18 @@ func watchesDirectory(path string) (func() bool, error) {
 			return false
 		}
 	}, nil
+}
+
+// signalsHeard waits until this process hears signals that it is sent now: on a busy host
+// it may have had no time for earlier ones.
+func signalsHeard() {
+	const last = syscall.Signal(64)
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, last)
+	defer signal.Stop(heard)
+	if unix.Kill(unix.Getpid(), last) == nil {
+		<-heard
+	}
 }
 
 func executes(s shared) error {

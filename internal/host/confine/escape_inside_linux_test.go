@@ -164,9 +164,10 @@ func lingering(t *testing.T) (n int) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	const patience = 2 * time.Minute
+	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within ten seconds", what)
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }

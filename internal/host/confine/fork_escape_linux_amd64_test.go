@@ -124,7 +124,7 @@ func (l *source) launch(t *testing.T, cell *confine.Cell, attack string) (string
 	if _, err := fmt.Fprintln(in, l.scene.Order(t, attack)); err != nil {
 		t.Fatal(err)
 	}
-	end := time.AfterFunc(20*time.Second, func() { p.Signal(unix.SIGKILL) })
+	end := time.AfterFunc(2*time.Minute, func() { p.Signal(unix.SIGKILL) })
 	defer end.Stop()
 	text, err := io.ReadAll(out)
 	status, waited := p.Wait()

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// Who stands by in these tests does so for as long as a busy host takes.
+func init() { tired = time.Hour }
+
 // readyCell is one whose next command has somebody standing by.
 func readyCell(t *testing.T, config Config) *Cell {
 	t.Helper()

@@ -44,7 +44,7 @@ func TestPlainGuestHalts(t *testing.T) {
 func TestHangingGuestIsEnded(t *testing.T) {
 	start := time.Now()
 	err := runGuest(context.Background(), device(t), []byte{0xeb, 0xfe}, unchecked) // jmp to itself
-	if took := time.Since(start); !errors.Is(err, errHangs) || took > 2*guestTime {
+	if took := time.Since(start); !errors.Is(err, errHangs) || took > time.Minute {
 		t.Errorf("after %v: %v", took, err)
 	}
 }

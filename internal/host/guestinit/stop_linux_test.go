@@ -42,7 +42,7 @@ func stopOthersInside(t *testing.T) {
 		return cmd.Process.Pid
 	}
 	running, before := start("while :; do :; done"), start("kill -STOP $$")
-	for deadline := time.Now().Add(10 * time.Second); states(before) != "T"; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); states(before) != "T"; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is in %q", states(before))
 		}

@@ -22,7 +22,7 @@ func watch(t *testing.T, root *Root, name string, recursive bool, max int) (*Wat
 // expect reads until every wanted event was seen.
 func expect(t *testing.T, w *Watcher, want ...Event) (seen []Event) {
 	t.Helper()
-	timer := time.AfterFunc(5*time.Second, func() { w.Close() })
+	timer := time.AfterFunc(time.Minute, func() { w.Close() })
 	defer timer.Stop()
 	for slices.ContainsFunc(want, func(e Event) bool { return !slices.Contains(seen, e) }) {
 		events, err := w.Read()

@@ -99,7 +99,7 @@ func attached(t *testing.T, file string) (count int) {
 // wantDetached gives the kernel time to finish what no program waits for.
 func wantDetached(t *testing.T, file string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); attached(t, file) > 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); attached(t, file) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is still behind a loop device", file)
 		}

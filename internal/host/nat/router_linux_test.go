@@ -169,7 +169,7 @@ func TestBounds(t *testing.T) {
 	few.hold(publicHost)
 	few.want("refused", "tcp", publicHost, port)
 	first.Close()
-	for end := time.Now().Add(5 * time.Second); few.sees(patience, "tcp", publicHost, port) != "hello"; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); few.sees(patience, "tcp", publicHost, port) != "hello"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the place of a connection that has ended is not free")
 		}
@@ -181,7 +181,7 @@ func TestBounds(t *testing.T) {
 	passed := 0
 	buf := make([]byte, 32<<10)
 	for passed < 2*rate {
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Write(buf); err != nil {

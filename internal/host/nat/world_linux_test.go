@@ -121,7 +121,7 @@ func (b *box) dial(within time.Duration, network, host string, port uint16) (con
 
 // How long an answer is waited for, and none.
 const (
-	patience = 5 * time.Second
+	patience = time.Minute
 	silence  = 300 * time.Millisecond
 )
 

@@ -43,6 +43,7 @@ func (h *held) watch(fd int) {
 
 const (
 	noticeSignal = 44
+	ownSignal    = 64
 	// noticeReads is DN_ACCESS and DN_MULTISHOT, which golang.org/x/sys has no names for.
 	noticeReads = 0x80000001
 	noticeTime  = 50 * time.Millisecond
@@ -63,6 +64,7 @@ func holdDnotify(h *held, path string) error {
 		}
 	}
 	h.seen = append(h.seen, func() bool {
+		signalsHeard()
 		select {
 		case <-told:
 			return true
@@ -71,6 +73,17 @@ func holdDnotify(h *held, path string) error {
 		}
 	})
 	return nil
+}
+
+// signalsHeard waits until this process hears signals that it is sent now: on a busy host
+// it may have had no time for earlier ones.
+func signalsHeard() {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.Signal(ownSignal))
+	defer signal.Stop(heard)
+	if unix.Kill(unix.Getpid(), ownSignal) == nil {
+		<-heard
+	}
 }
 
 // holdFanotify watches as anybody may since Linux 5.13.

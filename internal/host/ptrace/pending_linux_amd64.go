@@ -20,14 +20,21 @@ func (t *Thread) Pending(process bool, most int) ([]SignalInfo, error) {
 		offset uint64
 		flags  uint32
 		count  int32
-	}{count: int32(most)}
+	}{}
 	if process {
 		args.flags = unix.PTRACE_PEEKSIGINFO_SHARED
 	}
 	list := make([]SignalInfo, most)
-	n, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_PEEKSIGINFO, uintptr(t.TID), uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&list[0])), 0, 0)
-	if errno != 0 {
-		return nil, errno
+	for found := 0; ; {
+		args.offset, args.count = uint64(found), int32(most-found)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_PEEKSIGINFO, uintptr(t.TID), uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&list[found])), 0, 0)
+		if errno != 0 {
+			return nil, errno
+		}
+		// The kernel gives some of them only where this thread is itself sent a signal
+		// meanwhile, as by Go's scheduler when it has been at it for long.
+		if found += int(n); n == 0 || found == most {
+			return list[:found], nil
+		}
 	}
-	return list[:n], nil
 }

@@ -126,7 +126,7 @@ func (t *Thread) wait(patience time.Duration) (int, error) {
 		select {
 		case <-stopped:
 		case <-time.After(patience):
-			if t.runs() && time.Now().Before(end) {
+			if t.pending() || t.runs() && time.Now().Before(end) {
 				continue // the host is busy
 			}
 			return 0, ErrStuck
@@ -138,6 +138,14 @@ func (t *Thread) wait(patience time.Duration) (int, error) {
 		err = ErrStuck
 	}
 	return status, err
+}
+
+// pending says that the thread has stopped, or ended, and that nobody has taken notice
+// yet: who waits for it may not have had a processor since.
+func (t *Thread) pending() bool {
+	var info childInfo
+	err := t.waitid(&info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WNOHANG)
+	return err == nil && info.pid != 0
 }
 
 // runs says whether the thread runs, or would if there were a processor for it.
@@ -318,15 +326,16 @@ func (t *Thread) disturbed(status int) error {
 // Reap takes note of the end of a thread that has ended or is about to, and is
 // not the first of its process: until its tracer does, the process cannot end.
 func (t *Thread) Reap() error {
-	for end := time.Now().Add(stopPatience); ; time.Sleep(100 * time.Microsecond) {
+	for began := time.Now(); ; time.Sleep(100 * time.Microsecond) {
 		var info childInfo
+		took := time.Since(began) // before it is looked for: the host may be busy in between
 		err := t.waitid(&info, unix.WEXITED|unix.WNOHANG)
 		switch {
 		case errors.Is(err, ErrGone):
 			return nil
 		case err != nil || info.pid != 0:
 			return err
-		case time.Now().After(end):
+		case took > stopPatience && (took > callPatience || !t.runs()):
 			return ErrStuck
 		}
 	}

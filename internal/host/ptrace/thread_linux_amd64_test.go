@@ -4,9 +4,43 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 )
+
+// TestPending: a stop that nobody has taken notice of is seen, and left for who waits for it.
+func TestPending(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	sleeper := exec.Command("sleep", "3600")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { sleeper.Process.Kill(); sleeper.Wait() }()
+	await(t, sleeper.Process.Pid)
+	thread, err := Seize(sleeper.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); !thread.pending() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	for range 2 {
+		if !thread.pending() {
+			t.Fatal("it has not stopped, or nobody is told any more")
+		}
+	}
+	if err := thread.Await(); err != nil {
+		t.Fatal(err)
+	}
+	if thread.pending() {
+		t.Error("a stop that was taken notice of is told again")
+	}
+	if err := thread.Detach(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestRuns: a thread that has something to do is told from one that waits, whatever its
 // program is called.
@@ -32,7 +66,7 @@ func TestRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		thread := &Thread{TID: cmd.Process.Pid}
-		for end := time.Now().Add(10 * time.Second); thread.runs() != c.want && time.Now().Before(end); {
+		for end := time.Now().Add(patience); thread.runs() != c.want && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		if thread.runs() != c.want {

@@ -128,12 +128,12 @@ func (s Started) Done() error {
 // its own. One that only is slow, for the host or its disk is busy, has that slowest
 // times over. One that a signal has stopped has no time: it is looked for from
 // firstLook on, ever less often, for others may have to wait meanwhile.
-const (
-	slowest   = 10
-	firstLook = 20 * time.Millisecond
-)
+const firstLook = 20 * time.Millisecond
 
-var patience = 2 * time.Second // tests shorten it
+var ( // tests change them
+	slowest  = time.Duration(10)
+	patience = 2 * time.Second
+)
 
 // stopped says whether the child was stopped by a signal or, with long, for another
 // reason, or is gone from sight.

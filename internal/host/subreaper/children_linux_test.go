@@ -93,7 +93,7 @@ func strays(children *Children) error {
 	}
 	child.Wait()
 	var left string
-	for range 200 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 		if left = strings.TrimSpace(string(text)); err != nil || left == "" {
 			return nil // this kernel does not say, or there are none

@@ -33,7 +33,7 @@ func TestLoopback(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, err := Dial(ctx, Addr{unix.VMADDR_CID_LOCAL, port})
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.ETIMEDOUT) {
@@ -66,7 +66,7 @@ func TestDialGivesUp(t *testing.T) {
 		conn.Close()
 		t.Error("a machine that does not exist answered")
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -55,7 +55,8 @@ func begin(args []string) (string, error) {
 	return fmt.Sprintf("%d begun", begun), nil
 }
 
-// connections holds as many as it is given.
+// connections holds as many as it is given. However slow the host is, it goes on until it has
+// args[2].
 func connections(args []string) (string, error) { return occupy(args, 0) }
 
 // windows holds as many, each of which takes next to nothing of what a host sends.
@@ -66,8 +67,19 @@ func occupy(args []string, window int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	least := 0
+	if len(args) > 2 {
+		if least, err = strconv.Atoi(args[2]); err != nil {
+			return "", err
+		}
+	}
 	var all []int
-	for end := time.Now().Add(floodTime); connected(all) < count && time.Now().Before(end); {
+	began := time.Now()
+	more := func(made int) bool {
+		took := time.Since(began)
+		return made < count && (took < floodTime || made < least && took < patientTime)
+	}
+	for more(connected(all)) {
 		batch := beginBatch(to, 64, window)
 		for range 20 { // until they are made, or refused
 			time.Sleep(5 * time.Millisecond)

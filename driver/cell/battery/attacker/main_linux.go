@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// answerTime is how long an attack waits for an answer: for a busy host's, if it is patient.
-var answerTime = 5 * time.Second
-
-const (
-	patientTime = time.Minute
-	// silenceTime is for an answer that should not come.
+// How long an attack waits for an answer, and for one that should not come. It is patient
+// where that comes, as on a busy host.
+var (
+	answerTime  = 5 * time.Second
 	silenceTime = 500 * time.Millisecond
 )
+
+const patientTime = time.Minute
 
 // attacks take their arguments, and give what they have heard of a host that they should
 // not.
@@ -30,7 +30,7 @@ var attacks = map[string]func(args []string) (heard string, err error){
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "patient" {
-		answerTime, os.Args = patientTime, os.Args[1:]
+		answerTime, silenceTime, os.Args = patientTime, patientTime, os.Args[1:]
 	}
 	if len(os.Args) < 2 || attacks[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "attacker: which attack?")

@@ -199,7 +199,7 @@ return told + [os.get_blocking(c.fileno()), os.get_blocking(d.fileno())]`, "[Tru
 	{"TCP socket, fresh", `s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)`, `
 return s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)`, "1"},
 	{"UDP socket", `
-u = socket.socket(type=socket.SOCK_DGRAM); u.bind(("127.0.0.1", 5353)); u.settimeout(5)
+u = socket.socket(type=socket.SOCK_DGRAM); u.bind(("127.0.0.1", 5353)); u.settimeout(60)
 c = socket.socket(type=socket.SOCK_DGRAM); c.connect(("127.0.0.1", 5353))`, `
 c.send(b"d")
 return u.recv(9).decode(), c.getpeername()`, "('d', ('127.0.0.1', 5353))"},
@@ -315,7 +315,7 @@ return 99000 < left <= 100000, every`, "(True, 60.0)"},
 fired = []
 signal.signal(signal.SIGALRM, lambda *_: fired.append(1)); signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)`, `
 import time
-before, end = len(fired), time.monotonic() + 5
+before, end = len(fired), time.monotonic() + 60
 while len(fired) == before and time.monotonic() < end: time.sleep(0.01)
 return len(fired) > before`, "True"},
 	{"pending signals", `
@@ -346,7 +346,7 @@ ids = [create(7), create(8), create(9)]
 call(libc.syscall(226, ids[1]))
 call(libc.syscall(223, ids[0], 0, struct.pack("qqqq", 0, 0, 100000, 0), None))
 call(libc.syscall(223, ids[2], 0, struct.pack("qqqq", 0, 0, 0, 50000000), None))`, `
-fired = signal.sigtimedwait([40], 5)
+fired = signal.sigtimedwait([40], 60)
 now = ctypes.create_string_buffer(32)
 call(libc.syscall(224, ids[0], now))
 return ids, fired.si_signo, fired.si_code, 99000 < struct.unpack("qqqq", now.raw)[2] <= 100000, libc.syscall(226, ids[1])`, "([0, 1, 2], 40, -2, True, -1)"},
@@ -401,7 +401,7 @@ def work():
     while True: done.put((todo.get(), threading.get_native_id()))
 ids = [t.native_id for t in [threading.Thread(target=work, daemon=True) for _ in range(5)] if not t.start()]`, `
 for i in range(20): todo.put(i)
-results = [done.get(timeout=5) for _ in range(20)]
+results = [done.get(timeout=60) for _ in range(20)]
 return sorted(n for n, _ in results) == list(range(20)), {t for _, t in results} <= set(ids)`, "(True, True)"},
 }
 
