@@ -2,6 +2,9 @@ package drivertest
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +16,7 @@ import (
 
 func (s *suite) commands() []test {
 	return []test{
-		{"how they end", s.howCommandsEnd}, {"that cannot start", s.thatCannotStart}, {"signals", s.signals},
+		{"how they end", s.howCommandsEnd}, {"that cannot start", s.thatCannotStart}, {"signals", s.signals}, {"heed signals", s.heedSignals},
 		{"environment", s.environment}, {"working directory", s.workingDirectory}, {"users", s.users},
 		{"timeout ends the tree", s.timeout}, {"outlive their client", s.outliveClient}, {"orphans are reaped", s.orphans},
 	}
@@ -75,6 +78,21 @@ func (s *suite) signals(t *testing.T) {
 	}
 	lines.await(t, s.Config, "caught")
 	wantClass(t, running.Signal(s.patient(t), syscall.SIGTERM), sandbox.NotFound)
+}
+
+// heedSignals: what the program ignores that made the sandbox, as daemons and what nohup
+// starts do, its commands do not.
+func (s *suite) heedSignals(t *testing.T) {
+	ignored := []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE}
+	signal.Ignore(ignored...)
+	defer signal.Reset(ignored...)
+	b := s.make(t, sandbox.Spec{})
+	for _, n := range ignored {
+		got, err := exec(s.patient(t), b.Client, shell(fmt.Sprintf("kill -%d $$", n)))
+		if want := (guest.Status{Code: -1, Signal: n.(syscall.Signal)}); err != nil || got.Status != want {
+			t.Errorf("%v: %+v, %v", n, got.Status, err)
+		}
+	}
 }
 
 func (s *suite) environment(t *testing.T) {
