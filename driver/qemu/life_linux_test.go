@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/vmm"
+	"aether/driver/vmm/vmmtest"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -121,6 +123,45 @@ func endAll(t *testing.T, list []sandbox.Instance) {
 	if left := machinesLeft(t); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
+}
+
+// hasty is a monitor whose machine has just been stopped when the caller has had enough.
+type hasty struct {
+	vmm.Monitor
+	enough func()
+}
+
+func (m hasty) Pause(ctx context.Context) error {
+	err := m.Monitor.Pause(ctx)
+	m.enough()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// TestNobodyWaitsForAStop: whoever is not waited for when a machine is stopped to be copied
+// leaves it running.
+func TestNobodyWaitsForAStop(t *testing.T) {
+	suite.Need(t)
+	opts := Options{Options: vmmtest.Options(t.TempDir())}
+	system := systemOf(opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	system.Monitor = func(dial vmm.Dial) vmm.Monitor { return hasty{newMonitor(dial), cancel} }
+	// A template would be stopped too, and so end the patience before there is a machine.
+	system.Template = false
+	d := vmm.New(system, opts.Options)
+	defer d.Close(context.Background())
+	i, err := d.Create(t.Context(), testSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.(sandbox.Forker).Fork(ctx, make([]sandbox.Spec, 1)); err == nil || ctx.Err() == nil {
+		t.Errorf("a fork that nobody waits for: %v, %v", err, ctx.Err())
+	}
+	run(t, i, "true")
+	endAll(t, []sandbox.Instance{i})
 }
 
 // A guest that ends by itself is told of, with what its kernel said.
