@@ -18,7 +18,7 @@ func run(t testing.TB, i sandbox.Instance, script string) string {
 	t.Helper()
 	client := guest.NewClient(i.Dial, guest.ClientOptions{})
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), within(t, time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience(t))
 	defer cancel()
 	var out bytes.Buffer
 	running, err := client.Start(ctx, guest.Cmd{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: &out, Stderr: &out})
@@ -82,7 +82,6 @@ func pauseAndResume(t *testing.T, instance sandbox.Instance) {
 	if err := i.Pause(t.Context()); sandbox.ClassOf(err) != sandbox.Conflict {
 		t.Errorf("paused twice: %v", err)
 	}
-	time.Sleep(2 * time.Second)
 	if err := i.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func wantTime(t *testing.T, i sandbox.Instance) {
 // goesOn wants the files and the running processes of a copy.
 func goesOn(t *testing.T, i sandbox.Instance, state string) {
 	t.Helper()
-	got := run(t, i, "cat /root/state; a=$(cat /tmp/count); sleep 1; b=$(cat /tmp/count); test $b -gt $a && echo counts")
+	got := run(t, i, "cat /root/state; until [ -e /tmp/count ]; do sleep 0.1; done; a=$(cat /tmp/count); until [ $(cat /tmp/count) -gt $a ]; do sleep 0.1; done; echo counts")
 	if want := state + "\ncounts"; got != want {
 		t.Errorf("%s: got %q, want %q", i.ID(), got, want)
 	}
@@ -175,7 +174,7 @@ func TestGuestThatPanics(t *testing.T) {
 	defer client.Close()
 	// The answer may or may not come before the end.
 	_, _ = client.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", "echo c > /proc/sysrq-trigger"}})
-	ctx, cancel := context.WithTimeout(t.Context(), within(t, time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience(t))
 	defer cancel()
 	exit, err := i.Wait(ctx)
 	if err != nil || exit.Cause != sandbox.Crashed || !strings.Contains(exit.Detail, "panic") {
