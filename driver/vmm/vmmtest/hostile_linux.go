@@ -18,7 +18,7 @@ import (
 // limit how long it may take to notice.
 const (
 	patience = 300 * time.Millisecond
-	limit    = time.Minute
+	limit    = 5 * time.Second
 )
 
 // answers are what a monitor may do that a guest has taken over, or that is none:
