@@ -23,7 +23,7 @@ import (
 
 const (
 	// hostileTime is how long a call may take whose answer has no end.
-	hostileTime = time.Minute
+	hostileTime = 4 * time.Minute
 	// hostileMemory is how much a call may allocate in all.
 	hostileMemory = 192 << 20
 )

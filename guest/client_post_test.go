@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"aether/guest"
 )
@@ -35,7 +34,7 @@ func TestEndlessRefusal(t *testing.T) {
 				}()
 				return ours, nil
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

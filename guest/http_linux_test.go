@@ -75,7 +75,7 @@ func TestAccessToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := time.Now().Add(-time.Minute).Unix()
-	soon := time.Now().Add(time.Minute).Unix()
+	soon := time.Now().Add(time.Hour).Unix()
 	signed := func(op, path, sig string, expiry int64) string {
 		q := url.Values{"path": {path}, "signature": {sig}}
 		if expiry != 0 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,9 +50,7 @@ func TestInProcessErrorsAreThoseOfTheWire(t *testing.T) {
 		{"a wrong token for start", guest.ClientOptions{AccessToken: "guess"}, start(t.Context(), sh("true"))},
 		{"a wrong token for connect", guest.ClientOptions{AccessToken: "guess"}, connect},
 		{"a process that takes too long", guest.ClientOptions{}, func(c *guest.Client) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			return waitOf(c.Start(ctx, guest.Cmd{Path: "sleep", Args: []string{"60"}}))
+			return tooLong(t, c)
 		}},
 		{"following that is stopped", guest.ClientOptions{}, func(c *guest.Client) error {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -69,6 +68,20 @@ func TestInProcessErrorsAreThoseOfTheWire(t *testing.T) {
 }
 
 func ignore(_ *guest.Running, err error) error { return err }
+
+// tooLong is the error of a process that has started and does not end in time.
+func tooLong(t *testing.T, c *guest.Client) error {
+	for limit := 100 * time.Millisecond; ; limit *= 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		r, err := c.Start(ctx, guest.Cmd{Path: "sleep", Args: []string{"600"}})
+		started := err == nil
+		err = waitOf(r, err)
+		cancel()
+		if started || limit > patience {
+			return err
+		}
+	}
+}
 
 func waitOf(r *guest.Running, err error) error {
 	if err == nil {
@@ -288,10 +301,11 @@ func TestStdinPipeIsCutOff(t *testing.T) { bothWays(t, testStdinPipeIsCutOff) }
 func testStdinPipeIsCutOff(t *testing.T, to way) {
 	client := here(t, to)
 	// It reads only when it is told to, and then to the end.
-	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "trap 'exec cat >/dev/null' USR1; echo ready; while :; do sleep 0.02; done"}, StdinPipe: true})
+	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "trap 'exec cat >/dev/null' USR1; while :; do sleep 0.02; done"}, StdinPipe: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, "its trap", func() bool { return catches(t, r.Pid(), syscall.SIGUSR1) })
 	other, err := client.Connect(t.Context(), r.Pid(), guest.Cmd{StdinPipe: true})
 	if err != nil {
 		t.Fatal(err)
@@ -310,11 +324,26 @@ func testStdinPipeIsCutOff(t *testing.T, to way) {
 	if err := again.Signal(t.Context(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(100*time.Millisecond, func() { again.Stdin().Close() })
 	began := time.Now()
+	time.AfterFunc(100*time.Millisecond, func() { again.Stdin().Close() })
 	if status, err := again.Wait(); err != nil || status != (guest.Status{}) || time.Since(began) < 90*time.Millisecond {
 		t.Errorf("%+v, %v after %v: the input ended with the first pipe", status, err, time.Since(began))
 	}
+}
+
+// catches says whether a process has a handler for a signal.
+func catches(t *testing.T, pid int, signal syscall.Signal) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "SigCgt:")
+	mask, err := strconv.ParseUint(strings.Fields(after)[0], 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mask&(1<<(signal-1)) != 0
 }
 
 // cutOff has each write more than a pipe holds, in turn, and gives what ends that,

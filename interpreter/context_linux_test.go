@@ -86,10 +86,22 @@ func write(t *testing.T, client *guest.Client, path, contents string) {
 	}
 }
 
+// untilTold is code of Python that goes on when /tmp/go is there.
+const untilTold = "import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\n"
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no sign of %s", what)
+		}
+	}
+}
+
 // wantAlone checks that no process is left in a sandbox.
 func wantAlone(t *testing.T, client *guest.Client) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		list, err := client.Processes(t.Context())
 		if err != nil {
@@ -145,14 +157,15 @@ func TestManyCallersOfOneContext(t *testing.T) {
 
 func TestBackgroundOutputIsKeptForTheNextCall(t *testing.T) {
 	for language, code := range map[interpreter.Language]string{
-		interpreter.Python: "import threading, time\ndef late():\n  time.sleep(0.1)\n  print('late')\n  display('lost')\nt = threading.Thread(target=late); t.start()",
-		interpreter.Node:   "setTimeout(() => console.log('late'), 100); 0",
-		interpreter.Bash:   "(sleep 0.1; echo late) & disown",
+		interpreter.Python: "import threading, time\ndef late():\n  time.sleep(0.1)\n  print('late')\n  display('lost')\n  open('/tmp/late', 'w').close()\nt = threading.Thread(target=late); t.start()",
+		interpreter.Node:   "setTimeout(() => { console.log('late'); require('fs').writeFileSync('/tmp/late', '') }, 100); 0",
+		interpreter.Bash:   "(sleep 0.1; echo late; echo > /tmp/late) & disown",
 	} {
 		t.Run(string(language), func(t *testing.T) {
-			c := start(t, language)
+			client := newClient(t, sandbox.Spec{})
+			c := startIn(t, client, language, interpreter.Options{})
 			do(t, c, code)
-			time.Sleep(300 * time.Millisecond)
+			waitFor(t, "the late output", func() bool { _, err := client.Stat(t.Context(), "/tmp/late"); return err == nil })
 			code := map[interpreter.Language]string{interpreter.Python: "print('now')", interpreter.Node: "console.log('now')", interpreter.Bash: "echo now"}[language]
 			if r := do(t, c, code); r.Before.Stdout != "late\n" || r.Logs.Stdout != "now\n" || len(r.Values) != 0 {
 				t.Errorf("%+v", r)
@@ -167,21 +180,22 @@ func TestBackgroundOutputIsKeptForTheNextCall(t *testing.T) {
 func TestFloodBetweenCallsIsBounded(t *testing.T) {
 	c := start(t, interpreter.Bash)
 	do(t, c, "yes & disown")
-	time.Sleep(500 * time.Millisecond)
-	r := do(t, c, "kill %1 2>/dev/null || pkill yes; sleep 0.2")
-	if len(r.Before.Stdout) == 0 || len(r.Before.Stdout) > 64<<10 {
-		t.Errorf("%d bytes are kept", len(r.Before.Stdout))
-	}
+	waitFor(t, "a flood", func() bool {
+		time.Sleep(300 * time.Millisecond)
+		kept := len(do(t, c, ":").Before.Stdout)
+		if kept > 64<<10 {
+			t.Errorf("%d bytes are kept", kept)
+		}
+		return kept > 0
+	})
+	do(t, c, "kill %1 2>/dev/null || pkill yes")
 }
 
 // TestNodeLivesBetweenCalls: servers and timers go on while nobody calls.
 func TestNodeLivesBetweenCalls(t *testing.T) {
 	c := start(t, interpreter.Node)
 	do(t, c, "let n = 0; const timer = setInterval(() => n++, 5); 0")
-	time.Sleep(200 * time.Millisecond)
-	if r := do(t, c, "n > 10"); text(r) != "true" {
-		t.Errorf("its timers stand still: %+v", r)
-	}
+	waitFor(t, "its timers", func() bool { return text(do(t, c, "n > 10")) == "true" })
 	do(t, c, "clearInterval(timer); const before = n")
 	wantText(t, c, "await new Promise(r => setTimeout(r, 30)); n === before", "true")
 	if r := do(t, c, "setTimeout(() => { throw new Error('in vain') }, 1); Promise.reject(new Error('nobody cares')); await new Promise(r => setTimeout(r, 50)); 1"); text(r) != "1" ||
@@ -298,7 +312,7 @@ func TestAttachLeavesTheBusyAlone(t *testing.T) {
 	seen := newSigns("go")
 	answer := make(chan error)
 	go func() {
-		r, err := c.Run(t.Context(), "print('go'); import time; time.sleep(0.6)", interpreter.Handler{Stdout: seen})
+		r, err := c.Run(t.Context(), "print('go')\n"+untilTold, interpreter.Handler{Stdout: seen})
 		if r.Error != nil {
 			err = errors.New(r.Error.Name)
 		}
@@ -310,6 +324,7 @@ func TestAttachLeavesTheBusyAlone(t *testing.T) {
 	if _, err := interpreter.Attach(ctx, client, c.Handle(), interpreter.Options{}); sandbox.ClassOf(err) != sandbox.Timeout {
 		t.Errorf("got %v", err)
 	}
+	write(t, client, "/tmp/go", "")
 	if err := <-answer; err != nil {
 		t.Errorf("the call under way: %v", err)
 	}
@@ -419,7 +434,7 @@ func TestNothingIsLeftOnTheHost(t *testing.T) {
 		}
 	}
 	client.Close()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for runtime.NumGoroutine() > before+2 {
 		if time.Now().After(deadline) {
 			buf := make([]byte, 1<<20)

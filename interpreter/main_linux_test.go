@@ -1,6 +1,7 @@
 package interpreter_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,15 @@ func start(t testing.TB, language interpreter.Language) *interpreter.Context {
 	return startIn(t, newClient(t, sandbox.Spec{}), language, interpreter.Options{})
 }
 
+// patience bounds what has to happen, on a host of any speed.
+const patience = 2 * time.Minute
+
+// startIn starts an interpreter that has, unless it is told otherwise, more time to heed an
+// interrupt or to end than a busy host may need.
 func startIn(t testing.TB, client *guest.Client, language interpreter.Language, opts interpreter.Options) *interpreter.Context {
 	t.Helper()
 	need(t, language)
+	opts.Grace = cmp.Or(opts.Grace, 20*time.Second)
 	c, err := interpreter.Start(t.Context(), client, language, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +103,7 @@ func startIn(t testing.TB, client *guest.Client, language interpreter.Language, 
 // do runs code that must be answered.
 func do(t testing.TB, c *interpreter.Context, code string) interpreter.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	result, err := c.Run(ctx, code, interpreter.Handler{})
 	if err != nil {

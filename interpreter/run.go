@@ -110,6 +110,11 @@ func (w *waiting) run(ctx context.Context, op string) (Result, error) {
 	for {
 		select {
 		case e := <-w.call.events:
+			select {
+			case <-begun: // before which nothing of the call came
+				begun, w.collector.result.Before = nil, w.between.take()
+			default:
+			}
 			quiet.Reset(silence)
 			if w.collector.take(e) {
 				return w.finish(op)

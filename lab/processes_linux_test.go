@@ -19,7 +19,7 @@ func TestProcesses(t *testing.T) {
 	}
 	defer func() { child.Process.Kill(); child.Wait() }()
 	var ours Processes
-	for range 100 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		all, err := ReadProcesses()
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,6 @@ func TestProcesses(t *testing.T) {
 		if len(ours) == 2 {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	defer func() { // what the shell started
 		for pid := range ours {
@@ -83,13 +82,16 @@ func TestProcessesOfSandboxes(t *testing.T) {
 		}
 		defer p.Kill()
 	}
-	all, err := ReadProcesses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, err := all.Of([]string{"lab-id-one"}, before)
-	if err != nil {
-		t.Fatal(err)
+	var ours Processes
+	// The shell may not have become the other program yet.
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && len(ours) == 0; {
+		all, err := ReadProcesses()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours, err = all.Of([]string{"lab-id-one"}, before); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, ok := ours[with]; !ok || len(ours) != 1 {
 		t.Errorf("want %d alone and not %d: %v", with, without, ours)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -36,7 +37,10 @@ func TestRoundsEnd(t *testing.T) {
 	}
 }
 
-func TestRoundsGoOnWithoutTheOneThatFails(t *testing.T) {
+func TestRoundsGoOnWithoutTheOneThatFails(t *testing.T) { synctest.Test(t, testRoundsGoOn) }
+
+// testRoundsGoOn has time of its own: budgets are about nothing but what contenders take.
+func testRoundsGoOn(t *testing.T) {
 	var failed []int
 	seen := map[int]int{}
 	take := func(took time.Duration) func(context.Context) (Sample, error) {

@@ -20,6 +20,8 @@ import (
 type monitor struct {
 	dial vmm.Dial
 	conn *net.UnixConn
+	// late is how many answers are to come that nobody waits for any more.
+	late int
 }
 
 var (
@@ -113,11 +115,20 @@ func (m *monitor) ask(ctx context.Context, what string, files ...*os.File) ([]st
 	if m.conn == nil {
 		return nil, errors.New("it was not met")
 	}
-	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
+	if err := m.conn.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = m.conn.SetDeadline(time.Unix(1, 0))
+		close(cut)
+	})
 	answer, err := m.exchange(what, files)
 	if !stop() {
-		// What it answers later is of no use to anybody.
-		return nil, errors.Join(ctx.Err(), m.conn.Close())
+		<-cut // else it might end the next call
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -129,7 +140,14 @@ func (m *monitor) ask(ctx context.Context, what string, files ...*os.File) ([]st
 	return words[1:], nil
 }
 
+// exchange says a line and reads its answer. The process ends with its connection, so that
+// this goes on after a call that was given up: its answer, which comes first, is passed over.
 func (m *monitor) exchange(what string, files []*os.File) (string, error) {
+	for ; m.late > 0; m.late-- {
+		if _, err := m.line(); err != nil {
+			return "", err
+		}
+	}
 	var rights []byte
 	if len(files) > 0 {
 		rights = launch.Rights(files...)
@@ -137,6 +155,15 @@ func (m *monitor) exchange(what string, files []*os.File) (string, error) {
 	if _, _, err := m.conn.WriteMsgUnix([]byte(what+"\n"), rights, nil); err != nil {
 		return "", err
 	}
+	m.late++
+	answer, err := m.line()
+	if err == nil {
+		m.late--
+	}
+	return answer, err
+}
+
+func (m *monitor) line() (string, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxAnswer; line = append(line, b[0]) {
 		if n, err := m.conn.Read(b); n == 0 {

@@ -3,6 +3,7 @@ package aethervm
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -62,6 +63,40 @@ func TestTold(t *testing.T) {
 	}
 	if want := []string{"hello", "pause", "save", "resume", "load"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestLateAnswer: a call that was given up leaves the connection, with which the process would
+// end, and the answers of later calls as they are.
+func TestLateAnswer(t *testing.T) {
+	state, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	saving, saved := make(chan struct{}), make(chan struct{})
+	m := answering(t, func(c net.Conn, line string) {
+		if line == "save" {
+			close(saving)
+			<-saved
+		}
+		answer := "ok\n"
+		if line == "save" {
+			answer = "it failed\n"
+		}
+		_, _ = c.Write([]byte(answer)) // the call fails if this does
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-saving; cancel() }()
+	if err := errors.Join(m.Hello(t.Context()), m.Pause(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Save(ctx, vmm.State{File: state}); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	close(saved)
+	if err := m.Resume(t.Context()); err != nil {
+		t.Errorf("after a call that was given up: %v", err)
 	}
 }
 

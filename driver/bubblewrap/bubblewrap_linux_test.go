@@ -49,7 +49,7 @@ func TestBoxFillsItsMemoryWithFiles(t *testing.T) {
 	if p, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "exec head -c 512M /dev/zero > /tmp/file"}}); err == nil {
 		_, _ = p.Wait()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	removed := client.Remove(ctx, "/tmp/file")
 	if removed == nil {

@@ -80,7 +80,7 @@ func TestBoxEndsWhileItsFilesAreKept(t *testing.T) {
 	commandtest.Sh(t, instance, "head -c 200M /dev/zero | tr '\\0' x > /tmp/file")
 	taken := make(chan error, 1)
 	go func() { taken <- instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir, sandbox.Filesystem) }()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 			break
 		}

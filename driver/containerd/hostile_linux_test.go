@@ -34,7 +34,7 @@ func TestHostileDaemon(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			client := newClient(serving(t, answer))
 			defer client.close()

@@ -85,7 +85,7 @@ func held() ([]string, error) { return list(os.Getenv(addressVariable)) }
 // containerd's own client, past the driver.
 func list(socket string) (names []string, err error) {
 	var out []byte
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if out, err = ctr(socket, "list", "--quiet"); err == nil || time.Now().After(deadline) {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"aether/sandbox"
 )
@@ -24,7 +25,7 @@ type Daemon struct {
 // Ping asks for a sign of life. Errors: Unavailable, also for a daemon that takes a
 // connection and does not answer.
 func (d Daemon) Ping(ctx context.Context, ask func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, answerTime)
+	limited, cancel := context.WithTimeout(ctx, timeToAnswer(ctx))
 	defer cancel()
 	err := ask(limited)
 	switch {
@@ -36,10 +37,20 @@ func (d Daemon) Ping(ctx context.Context, ask func(context.Context) error) error
 	return d.unavailable(err, limited.Err() != nil)
 }
 
+// timeToAnswer is how long a daemon may take to say that it is there. Where a caller has
+// seconds, the last is left to say more than that they are over.
+func timeToAnswer(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return mostToAnswer
+	}
+	return min(max(leastToAnswer, time.Until(deadline)*4/5), mostToAnswer)
+}
+
 func (d Daemon) unavailable(err error, late bool) error {
 	e := &sandbox.Error{Class: sandbox.Unavailable, Retry: true, Reason: d.Name + " at " + d.Socket + " cannot be used", Err: err}
 	// Clients hide why a connection failed, so the socket is asked itself.
-	conn, dialed := net.DialTimeout("unix", d.Socket, answerTime/10)
+	conn, dialed := net.DialTimeout("unix", d.Socket, dialTime)
 	if dialed == nil {
 		dialed = conn.Close()
 	}

@@ -21,8 +21,12 @@ const (
 	// Again is how long to wait before something is tried again.
 	Again = 100 * time.Millisecond
 
-	// answerTime is how long a daemon may take to say that it is there.
-	answerTime = 1500 * time.Millisecond
+	// leastToAnswer and mostToAnswer bound how long a daemon may take to say that it is there:
+	// a busy host has it wait.
+	leastToAnswer = 1500 * time.Millisecond
+	mostToAnswer  = 5 * time.Second
+	// dialTime is how long its socket is asked why it cannot be used.
+	dialTime = 150 * time.Millisecond
 )
 
 // Pause waits before something is tried again, or fails with the context.

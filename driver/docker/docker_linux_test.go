@@ -130,7 +130,7 @@ func TestDirectoryThatChanges(t *testing.T) {
 func TestKilledProgram(t *testing.T) {
 	other := create(t, sandbox.Spec{ID: "other"})
 	daemontest.KilledProgram(t, newDriver, containers, func() {
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			list, err := containers()
 			if err != nil {
 				t.Fatal(err)
@@ -162,7 +162,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if exit, err := instance.Wait(ctx); err != nil || exit.Cause != sandbox.Crashed {
 		t.Errorf("%+v, %v", exit, err)

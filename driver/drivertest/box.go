@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +14,11 @@ import (
 	"aether/sandbox"
 )
 
-// opTime bounds one operation, stretched by the pace, so that a driver that hangs
-// fails.
-const opTime = 20 * time.Second
-
 // patient gives a context that is cancelled after some time. It has no deadline:
 // the sandbox would take that for the command's own.
 func (c Config) patient(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	limit := c.within(opTime)
+	limit := c.patience()
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("drivertest: it took longer than %v", limit)) })
 	t.Cleanup(func() { timer.Stop(); cancel(nil) })
 	return ctx
@@ -92,7 +89,7 @@ func (b *box) destroy(t testing.TB) {
 	if err := b.Destroy(context.Background()); err != nil {
 		t.Errorf("destroy %s: %v", b.ID(), err)
 	}
-	if took := time.Since(began); took > b.config.within(opTime) {
+	if took := time.Since(began); took > b.config.patience() {
 		t.Errorf("destroy took %v", took)
 	}
 }
@@ -154,8 +151,12 @@ func namesField(err error, field string) bool {
 }
 
 // eventually waits for something that takes its time.
-func (c Config) eventually(within time.Duration, holds func() bool) bool {
-	for deadline := time.Now().Add(c.within(within)); ; time.Sleep(5 * time.Millisecond) {
+func (c Config) eventually(holds func() bool) bool {
+	limit := c.patience()
+	if os.Getenv(hastyVariable) != "" {
+		limit = hastyTime
+	}
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return true
 		}

@@ -149,11 +149,11 @@ func (s *suite) timeout(t *testing.T) {
 	defer cancel()
 	_, err := exec(ctx, b.Client, shell("setsid sh -c 'trap \"\" TERM; sleep 1000 & wait' & sleep 1000"))
 	wantClass(t, err, sandbox.Timeout)
-	if !s.eventually(5*time.Second, func() bool { return b.sleepers(t, "1000") == 0 }) {
+	if !s.eventually(func() bool { return b.sleepers(t, "1000") == 0 }) {
 		t.Errorf("%d processes outlive their time", b.sleepers(t, "1000"))
 	}
 	// Its shell may not have become the other program yet.
-	if !s.eventually(5*time.Second, func() bool { return b.sleepers(t, "2000") == 1 }) {
+	if !s.eventually(func() bool { return b.sleepers(t, "2000") == 1 }) {
 		t.Error("a timeout ended another command")
 	}
 	if err := keep.Signal(s.patient(t), syscall.SIGTERM); err != nil {
@@ -177,7 +177,7 @@ func (s *suite) outliveClient(t *testing.T) {
 	b := s.make(t, sandbox.Spec{})
 	ctx, cancel := context.WithCancel(t.Context())
 	client := guest.NewClient(b.Dial, guest.ClientOptions{})
-	running, err := client.Start(ctx, shell("sleep 0.3; echo later; exec sleep 2000"))
+	running, err := client.Start(ctx, shell("until [ -e /tmp/go ]; do sleep 0.02; done; echo later; exec sleep 2000"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +197,7 @@ func (s *suite) outliveClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	go again.Wait()
+	b.sh(t, "echo > /tmp/go")
 	lines.await(t, s.Config, "later")
 	if err := again.Signal(s.patient(t), syscall.SIGKILL); err != nil {
 		t.Error(err)
@@ -209,7 +210,7 @@ func (s *suite) orphans(t *testing.T) {
 	zombies := func() string {
 		return b.sh(t, `cat /proc/[0-9]*/stat 2>/dev/null | sed 's/.*) //' | grep -c '^Z' || true`)
 	}
-	if !s.eventually(5*time.Second, func() bool { return zombies() == "0" }) {
+	if !s.eventually(func() bool { return zombies() == "0" }) {
 		t.Errorf("%s zombies are left", zombies())
 	}
 }

@@ -14,7 +14,7 @@ type Config struct {
 	// Image is what sandboxes are made of: any with a shell and the usual small
 	// programs. Empty is the host's own system.
 	Image string
-	// Pace stretches every wait: 1, which zero means, is for drivers that make a
+	// Pace stretches every time that a test gives: 1, which zero means, is for drivers that make a
 	// sandbox in less than a tenth of a second; emulated machines need 20 or more.
 	// From 5 on the tests make do with fewer sandboxes.
 	Pace float64
@@ -34,13 +34,25 @@ type Config struct {
 // slow says that sandboxes are dear.
 func (c Config) slow() bool { return c.Pace >= 5 }
 
-// within stretches a wait.
+// within stretches a time that has to pass.
 func (c Config) within(d time.Duration) time.Duration {
 	if c.Pace == 0 {
 		return d
 	}
 	return time.Duration(c.Pace * float64(d))
 }
+
+// patience bounds everything that has to happen, so that a driver that hangs fails. It is
+// long: hosts may be many times slower than usual for a while, and nobody waits for it unless
+// a test fails.
+func (c Config) patience() time.Duration { return max(2*time.Minute, c.within(20*time.Second)) }
+
+// hastyVariable is set where tests are to fail: they wait as long as hastyTime for what does
+// not come then.
+const (
+	hastyVariable = "AETHER_DRIVERTEST_HASTY"
+	hastyTime     = 5 * time.Second
+)
 
 // few is a number of sandboxes, or a quarter of it if they are dear.
 func (c Config) few(n int) int {

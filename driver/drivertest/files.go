@@ -114,7 +114,7 @@ func (s *suite) watch(t *testing.T) {
 	case <-ready:
 	case err := <-ended:
 		t.Fatal(err)
-	case <-time.After(s.within(opTime)):
+	case <-time.After(s.patience()):
 		t.Fatal("the watch does not begin")
 	}
 	b.sh(t, "cd /tmp/seen; echo 1 > file; mkdir sub; rm file")
@@ -128,7 +128,7 @@ func (s *suite) watch(t *testing.T) {
 func (s *suite) awaitEvent(t *testing.T, events <-chan string, want string) {
 	t.Helper()
 	var seen []string
-	for deadline := time.After(s.within(5 * time.Second)); ; {
+	for deadline := time.After(s.patience()); ; {
 		select {
 		case e := <-events:
 			if seen = append(seen, e); e == want {

@@ -68,7 +68,7 @@ func (s *suite) ownLoopback(t *testing.T) {
 	got := b.sh(t, `python3 -c '
 import socket
 l = socket.create_server(("127.0.0.1", 0))
-c = socket.create_connection(l.getsockname(), 5)
+c = socket.create_connection(l.getsockname(), 60)
 c.sendall(b"hello")
 print(l.accept()[0].recv(5).decode())'`)
 	if got != "hello" {
@@ -116,8 +116,9 @@ func (s *suite) twoSandboxes(t *testing.T) {
 	if n := other.sleepers(t, "4242"); n != 0 {
 		t.Errorf("%d processes of another sandbox are seen", n)
 	}
-	if n := one.sleepers(t, "4242"); n != 1 {
-		t.Errorf("%d of its own are seen", n)
+	// Its shell may not have become the other program yet.
+	if !s.eventually(func() bool { return one.sleepers(t, "4242") == 1 }) {
+		t.Error("its own is not seen")
 	}
 	exec(s.patient(t), other.Client, shell("kill -9 -1"))
 	if n := one.sleepers(t, "4242"); n != 1 {

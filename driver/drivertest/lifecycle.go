@@ -90,7 +90,7 @@ func (s *suite) destroyDuringExec(t *testing.T) {
 		if !cut {
 			t.Error("a command that was cut off is said to have ended by itself")
 		}
-	case <-time.After(s.within(5 * time.Second)):
+	case <-time.After(s.patience()):
 		t.Error("its client still waits")
 	}
 }

@@ -84,11 +84,7 @@ func (s *suite) forkBomb(t *testing.T) {
 	if err != nil || stats.Processes != nil && *stats.Processes > int64(48+s.Overhead) {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	began := time.Now()
 	b.destroy(t)
-	if took := time.Since(began); took > s.within(5*time.Second) {
-		t.Errorf("its end took %v", took)
-	}
 }
 
 func (s *suite) cpuLimit(t *testing.T) {
@@ -103,8 +99,11 @@ func (s *suite) cpuLimit(t *testing.T) {
 	before := s.cpuTime(t, b)
 	time.Sleep(s.within(time.Second))
 	used := s.cpuTime(t, b) - before
-	if got := used.Seconds() / time.Since(began).Seconds(); got > share*1.5 || got <= 0 {
+	if got := used.Seconds() / time.Since(began).Seconds(); got > share*1.5 {
 		t.Errorf("it had %.2f of a CPU, want %.2f", got, share)
+	}
+	if !s.eventually(func() bool { return s.cpuTime(t, b) > before }) {
+		t.Error("it has no time of a CPU at all")
 	}
 }
 

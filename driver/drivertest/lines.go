@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // lines is a writer in which one can wait for a text.
@@ -37,7 +36,7 @@ func (l *lines) len() int {
 
 func (l *lines) await(t testing.TB, c Config, want string) {
 	t.Helper()
-	if !c.eventually(10*time.Second, func() bool { return strings.Contains(l.String(), want) }) {
+	if !c.eventually(func() bool { return strings.Contains(l.String(), want) }) {
 		t.Fatalf("%q does not come; there is %q", want, l.String())
 	}
 }

@@ -144,7 +144,7 @@ func (n *neighbour) ask(t *testing.T, order string) string {
 	select {
 	case answer := <-n.answers:
 		return answer
-	case <-time.After(n.config.within(opTime)):
+	case <-time.After(n.config.patience()):
 		t.Fatalf("%s: no answer", order)
 	}
 	return ""

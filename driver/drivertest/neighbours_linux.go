@@ -136,7 +136,7 @@ func (n *neighbourhood) apart(t *testing.T, c share) {
 func (n *neighbourhood) wantFree(t *testing.T, kind, arg string) {
 	t.Helper()
 	var others []string
-	if !n.eventually(opTime, func() bool { _, others = n.meets(t, kind, arg); return len(others) == 0 }) {
+	if !n.eventually(func() bool { _, others = n.meets(t, kind, arg); return len(others) == 0 }) {
 		t.Fatalf("%s: before anything is done: %s", kind, others)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"aether/sandbox"
 )
@@ -35,7 +34,7 @@ func (b *box) counting(t testing.TB) func(*box) int {
 func (s *suite) beginCounting(t *testing.T, b *box) func(*box) int {
 	t.Helper()
 	count := b.counting(t)
-	if !s.eventually(10*time.Second, func() bool { return count(b) > 3 }) {
+	if !s.eventually(func() bool { return count(b) > 3 }) {
 		t.Fatal("it does not count")
 	}
 	return count
@@ -246,7 +245,7 @@ func (s *suite) goesOn(t *testing.T, b *box, count func(*box) int) {
 	if first < 3 {
 		t.Errorf("it counts anew, from %d", first)
 	}
-	if !s.eventually(10*time.Second, func() bool { return count(b) > first }) {
+	if !s.eventually(func() bool { return count(b) > first }) {
 		t.Errorf("it stands still at %d", first)
 	}
 	if list, err := b.Processes(s.patient(t)); err != nil || len(list) == 0 {

@@ -48,7 +48,7 @@ func TestProbeOfAProgramThatHangs(t *testing.T) {
 	if report := newDriver(t.TempDir()).Probe(t.Context()); report.Usable || report.Reason == "" {
 		t.Errorf("%+v", report)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > time.Minute { // it has two seconds, and the program a thousand
 		t.Errorf("it took %v", took)
 	}
 	if left := commandtest.Below(t)["sleep"]; len(left) > 0 {
@@ -103,7 +103,7 @@ func TestBoxCrashes(t *testing.T) {
 	if err := proctree.Kill(kernelPid(t)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	exit, err := instance.Wait(ctx)
 	if err != nil || exit.Cause != sandbox.Crashed || exit.Detail == "" {

@@ -126,7 +126,7 @@ func (d *daemon) unmount() {
 
 // awaitDaemon waits until there is a daemon with a storage pool.
 func awaitDaemon(socket string) (err error) {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		var pools []string
 		if err = ask(socket, http.MethodGet, "/1.0/storage-pools", nil, &pools); err != nil {
 			continue
@@ -145,7 +145,7 @@ func ask(socket, method, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, "http://incus"+path, bytes.NewReader(body))
 	if err != nil {

@@ -41,7 +41,7 @@ func TestProbeOfAProgramThatHangs(t *testing.T) {
 		if report := newDriver(t.TempDir()).Probe(t.Context()); report.Usable || report.Reason == "" {
 			t.Errorf("%+v", report)
 		}
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > time.Minute { // it has two seconds, and the program a thousand
 			t.Errorf("it took %v", took)
 		}
 		if left := commandtest.Below(t)["sleep"]; len(left) > 0 {

@@ -64,6 +64,9 @@ func within(t testing.TB, d time.Duration) time.Duration {
 	return time.Duration(float64(d) * max(1, statedPace(t)/emulated))
 }
 
+// patience bounds what has to happen, on a host of any speed.
+func patience(t testing.TB) time.Duration { return within(t, 5*time.Minute) }
+
 func TestConformance(t *testing.T) {
 	suite.Need(t)
 	drivertest.Run(t, drivertest.Config{New: newDriver, Image: vmmtest.Image(), Pace: pace(t), Memory: 192 << 20})

@@ -23,7 +23,9 @@ type Options struct {
 const remedy = "apt install qemu-system-x86"
 
 // New makes the driver. It does nothing until it is asked for a machine.
-func New(opts Options) *vmm.Driver {
+func New(opts Options) *vmm.Driver { return vmm.New(systemOf(opts), opts.Options) }
+
+func systemOf(opts Options) vmm.System {
 	system := vmm.System{
 		// There is a program for each architecture, and machines of x86 only.
 		Name: Name, Program: "qemu-system-x86_64", Remedy: remedy,
@@ -40,7 +42,7 @@ func New(opts Options) *vmm.Driver {
 	if opts.Emulate {
 		system.Emulates = vmm.EmulatesAlways
 	}
-	return vmm.New(system, opts.Options)
+	return system
 }
 
 // readVersion reads the first line of what QEMU says to --version.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"aether/driver/vmm"
+	"aether/driver/vmm/vmmtest"
 	"aether/guest"
 	"aether/sandbox"
 )
@@ -16,7 +18,7 @@ func run(t testing.TB, i sandbox.Instance, script string) string {
 	t.Helper()
 	client := guest.NewClient(i.Dial, guest.ClientOptions{})
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), within(t, time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience(t))
 	defer cancel()
 	var out bytes.Buffer
 	running, err := client.Start(ctx, guest.Cmd{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: &out, Stderr: &out})
@@ -80,7 +82,6 @@ func pauseAndResume(t *testing.T, instance sandbox.Instance) {
 	if err := i.Pause(t.Context()); sandbox.ClassOf(err) != sandbox.Conflict {
 		t.Errorf("paused twice: %v", err)
 	}
-	time.Sleep(2 * time.Second)
 	if err := i.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func wantTime(t *testing.T, i sandbox.Instance) {
 // goesOn wants the files and the running processes of a copy.
 func goesOn(t *testing.T, i sandbox.Instance, state string) {
 	t.Helper()
-	got := run(t, i, "cat /root/state; a=$(cat /tmp/count); sleep 1; b=$(cat /tmp/count); test $b -gt $a && echo counts")
+	got := run(t, i, "cat /root/state; until [ -e /tmp/count ]; do sleep 0.1; done; a=$(cat /tmp/count); until [ $(cat /tmp/count) -gt $a ]; do sleep 0.1; done; echo counts")
 	if want := state + "\ncounts"; got != want {
 		t.Errorf("%s: got %q, want %q", i.ID(), got, want)
 	}
@@ -123,6 +124,45 @@ func endAll(t *testing.T, list []sandbox.Instance) {
 	}
 }
 
+// hasty is a monitor whose machine has just been stopped when the caller has had enough.
+type hasty struct {
+	vmm.Monitor
+	enough func()
+}
+
+func (m hasty) Pause(ctx context.Context) error {
+	err := m.Monitor.Pause(ctx)
+	m.enough()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// TestNobodyWaitsForAStop: whoever is not waited for when a machine is stopped to be copied
+// leaves it running.
+func TestNobodyWaitsForAStop(t *testing.T) {
+	suite.Need(t)
+	opts := Options{Options: vmmtest.Options(t.TempDir())}
+	system := systemOf(opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	system.Monitor = func(dial vmm.Dial) vmm.Monitor { return hasty{newMonitor(dial), cancel} }
+	// A template would be stopped too, and so end the patience before there is a machine.
+	system.Template = false
+	d := vmm.New(system, opts.Options)
+	defer d.Close(context.Background())
+	i, err := d.Create(t.Context(), testSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.(sandbox.Forker).Fork(ctx, make([]sandbox.Spec, 1)); err == nil || ctx.Err() == nil {
+		t.Errorf("a fork that nobody waits for: %v, %v", err, ctx.Err())
+	}
+	run(t, i, "true")
+	endAll(t, []sandbox.Instance{i})
+}
+
 // A guest that ends by itself is told of, with what its kernel said.
 func TestGuestThatPanics(t *testing.T) {
 	d := driverWith(t, func(*Options) {})
@@ -134,7 +174,7 @@ func TestGuestThatPanics(t *testing.T) {
 	defer client.Close()
 	// The answer may or may not come before the end.
 	_, _ = client.Start(t.Context(), guest.Cmd{Path: "/bin/sh", Args: []string{"-c", "echo c > /proc/sysrq-trigger"}})
-	ctx, cancel := context.WithTimeout(t.Context(), within(t, time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience(t))
 	defer cancel()
 	exit, err := i.Wait(ctx)
 	if err != nil || exit.Cause != sandbox.Crashed || !strings.Contains(exit.Detail, "panic") {

@@ -23,14 +23,14 @@ import (
 // take to be stopped inside.
 func (m *machine) keepFiles(ctx context.Context, dir string) (err error) {
 	if m.paused {
-		if err := m.monitor.Resume(ctx); err != nil {
-			return err
-		}
-		defer func() {
+		defer func() { // also if nobody waited until it ran
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 			defer cancel()
 			err = errors.Join(err, m.monitor.Pause(ctx))
 		}()
+		if err := m.monitor.Resume(ctx); err != nil {
+			return err
+		}
 	}
 	if err := m.saveFiles(ctx, filepath.Join(dir, filesFile)); err != nil {
 		return err

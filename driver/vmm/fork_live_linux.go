@@ -123,7 +123,11 @@ func (m *machine) freezeMemory(ctx context.Context, forker Forker) (state *os.Fi
 	if err != nil {
 		return nil, errors.Join(err, state.Close(), layer.Close())
 	}
-	said, err := forker.Fork(ctx, Copying{State: state, Layer: layer, Pages: pages, Frozen: m.writable.written(), Next: next.written()})
+	// It is a matter of a moment, and of an order without an answer nobody would know which
+	// files hold the memory now.
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
+	defer cancel()
+	said, err := forker.Fork(patient, Copying{State: state, Layer: layer, Pages: pages, Frozen: m.writable.written(), Next: next.written()})
 	if err == nil {
 		err = errors.Join(m.keep(said.Kept, layer), m.writable.freeze(next))
 	} else {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"aether/driver/lifetime"
 	"aether/guest/pid1"
 	"aether/sandbox"
 )
@@ -25,7 +26,7 @@ func (i *instance) Pause(ctx context.Context) error {
 	// A machine whose commands cannot be stopped inside is paused all the same: then it
 	// cannot be copied.
 	_ = i.hold(ctx)
-	if err := i.ending(i.monitor.Pause(ctx)); err != nil {
+	if err := i.ending(i.stop(ctx)); err != nil {
 		return errors.Join(err, i.letGo(ctx))
 	}
 	i.paused = true
@@ -43,11 +44,30 @@ func (i *instance) Resume(ctx context.Context) error {
 		return err
 	}
 	i.paused = false
-	if err := i.wake(ctx); err != nil {
+	err := i.wake(ctx)
+	if err == nil {
+		i.mendNetwork(ctx)
+	}
+	// It runs, also if nobody waited until it was told the time: so do its commands.
+	return errors.Join(err, i.letGo(ctx))
+}
+
+// stop has the processors stand still, or leaves them running. It waits for the monitor
+// whatever becomes of the caller: of an order without an answer nobody knows whether it was
+// carried out.
+func (m *machine) stop(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	i.mendNetwork(ctx)
-	return i.letGo(ctx)
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
+	defer cancel()
+	err := m.monitor.Pause(patient)
+	if err == nil || patient.Err() == nil {
+		return err
+	}
+	again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
+	defer cancel()
+	return errors.Join(err, m.monitor.Resume(again))
 }
 
 func (i *instance) expect(paused bool) error {

@@ -96,7 +96,7 @@ func (m *machine) snapshot(ctx context.Context, dir string) (still time.Duration
 	began := time.Now()
 	if !m.paused {
 		defer func() { err = errors.Join(err, m.letGo(ctx)) }()
-		if err := m.monitor.Pause(ctx); err != nil {
+		if err := m.stop(ctx); err != nil {
 			return 0, err
 		}
 	}

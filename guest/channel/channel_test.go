@@ -70,9 +70,12 @@ func listen(t testing.TB, s io.ReadWriteCloser) <-chan error {
 	return ended
 }
 
+// testTime bounds what has to happen, on a host of any speed.
+const testTime = 2 * time.Minute
+
 func connect(t testing.TB, s io.ReadWriteCloser) *Dialer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testTime)
 	defer cancel()
 	d, err := Connect(ctx, s)
 	if err != nil {
@@ -224,23 +227,26 @@ func TestHostileGuest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, guest := newDuplex(t)
+			opened := make(chan struct{})
 			go func() {
 				if answer(bufio.NewReader(guest), guest) != nil {
 					return
 				}
-				time.Sleep(20 * time.Millisecond) // the host has opened a stream
+				<-opened
 				guest.Write(bytes)
 				if strings.HasPrefix(name, "half") {
 					guest.Close()
 				}
 			}()
 			d := connect(t, host)
-			if _, err := d.Dial(t.Context()); err != nil {
+			_, err := d.Dial(t.Context())
+			close(opened)
+			if err != nil {
 				t.Fatal(err)
 			}
 			select {
 			case <-d.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(testTime):
 				t.Error("the channel lives on")
 			}
 		})
@@ -385,7 +391,7 @@ func Example() {
 func TestAwait(t *testing.T) {
 	host, guest := newDuplex(t)
 	listen(t, guest)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testTime)
 	defer cancel()
 	for range 2 {
 		if err := Await(ctx, host); err != nil {

@@ -17,7 +17,7 @@ var testdata embed.FS
 // offline is what npm says where the registry cannot be reached.
 var offline = regexp.MustCompile(`ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENETUNREACH`)
 
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // Run runs every step of testdata/client.mjs against the service at url, which
 // must be open to callers without a token. The directory is one in the sandbox

@@ -24,7 +24,7 @@ import (
 func TestMeasure(t *testing.T) {
 	systems := labtest.Systems(t)
 	store := labtest.Store(t, systems)
-	if err := Measure(t.Context(), systems, Options{Budget: time.Minute, Dir: t.TempDir()}, store); err != nil {
+	if err := Measure(t.Context(), systems, Options{Budget: 5 * time.Minute, Dir: t.TempDir()}, store); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range systems {
@@ -132,13 +132,15 @@ func TestAPI(t *testing.T) {
 }
 
 func TestReadQMP(t *testing.T) {
+	quits := 0
+	quit := func() error { quits++; return nil }
 	found, err := readQMP(bytes.NewBufferString(`{"QMP":{}}{"id":"schema","return":[{},{}]}{"id":"commands","return":[{"name":"migrate"}]}
-{"id":"failure","error":{"class":"CommandNotFound"}}{"event":"SHUTDOWN"}`))
-	if err != nil || !found[Snapshot].holds || found[Exec].holds || !found[Errors].holds || !found[Events].holds || !found[Schema].holds {
+{"id":"failure","error":{"class":"CommandNotFound"}}{"event":"SHUTDOWN"}`), quit)
+	if err != nil || quits != 1 || !found[Snapshot].holds || found[Exec].holds || !found[Errors].holds || !found[Events].holds || !found[Schema].holds {
 		t.Errorf("%+v, %v", found, err)
 	}
 	for _, bad := range []string{"", "x", `{"id":"schema","return":1}`} {
-		if _, err := readQMP(bytes.NewBufferString(bad)); err == nil {
+		if _, err := readQMP(bytes.NewBufferString(bad), quit); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}

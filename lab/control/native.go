@@ -95,7 +95,9 @@ func (p program) find(ctx context.Context) (findings, error) {
 }
 
 const (
-	callTime  = 5 * time.Second
+	// callTime bounds a call of a system that hangs; a busy host takes its time to start a
+	// program.
+	callTime  = time.Minute
 	maxOutput = 256 << 10
 )
 

@@ -1,11 +1,11 @@
 package control
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -19,14 +19,43 @@ func qemu(ctx context.Context) (findings, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, "-machine", "none", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")
 	cmd.WaitDelay = time.Second
-	cmd.Stdin = strings.NewReader(strings.Join([]string{`{"execute":"qmp_capabilities","id":"hello"}`, `{"execute":"query-qmp-schema","id":"schema"}`,
-		`{"execute":"query-commands","id":"commands"}`, `{"execute":"no-such-command","id":"failure"}`, `{"execute":"quit","id":"quit"}`}, "\n") + "\n")
-	var said bytes.Buffer
-	cmd.Stdout = &said
-	if err := cmd.Run(); err != nil {
+	found, err := converse(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cmd, err)
 	}
-	return readQMP(&said)
+	return found, nil
+}
+
+// questions are what a machine is asked, in this order.
+var questions = []string{`{"execute":"qmp_capabilities","id":"hello"}`, `{"execute":"query-qmp-schema","id":"schema"}`,
+	`{"execute":"query-commands","id":"commands"}`, `{"execute":"no-such-command","id":"` + lastQuestion + `"}`}
+
+const lastQuestion = "failure"
+
+// converse starts a machine, asks it and has it quit.
+func converse(cmd *exec.Cmd) (findings, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	_, err = io.WriteString(in, strings.Join(questions, "\n")+"\n")
+	found, wrong := readQMP(out, func() error {
+		_, err := io.WriteString(in, `{"execute":"quit","id":"quit"}`+"\n")
+		return err
+	})
+	in.Close()
+	err = errors.Join(err, wrong)
+	if err != nil {
+		_ = cmd.Process.Kill() // it may have ended already
+	}
+	return found, errors.Join(err, cmd.Wait())
 }
 
 // message is one of QMP.
@@ -39,7 +68,9 @@ type message struct {
 	Event string `json:"event"`
 }
 
-func readQMP(said *bytes.Buffer) (findings, error) {
+// readQMP reads answers to their end, and calls quit after the last question's: what QEMU has
+// not written when it quits is lost.
+func readQMP(said io.Reader, quit func() error) (findings, error) {
 	answers := map[string]message{}
 	var event string
 	for d := json.NewDecoder(said); d.More(); {
@@ -51,6 +82,11 @@ func readQMP(said *bytes.Buffer) (findings, error) {
 			event = m.Event
 		}
 		answers[m.ID] = m
+		if m.ID == lastQuestion {
+			if err := quit(); err != nil {
+				return nil, fmt.Errorf("QMP: %w", err)
+			}
+		}
 	}
 	var schema []json.RawMessage
 	var commands []struct{ Name string }
@@ -67,7 +103,7 @@ func readQMP(said *bytes.Buffer) (findings, error) {
 		}
 		return shown{false, fmt.Sprintf("query-commands lists none of %s", strings.Join(names, ", "))}
 	}
-	failure := answers["failure"].Error
+	failure := answers[lastQuestion].Error
 	found := findings{
 		Exec: has("guest-exec"), Files: has("guest-file-open"), Fork: has("fork", "x-fork"), Snapshot: has("snapshot-save", "migrate"), Policy: has("block_set_io_throttle"),
 		Schema: {len(schema) > 0, fmt.Sprintf("query-qmp-schema gives %d entries", len(schema))},

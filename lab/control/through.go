@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -96,35 +97,50 @@ func (a *agent) work(ctx context.Context) error {
 	return nil
 }
 
-// arrival notes when the first byte came.
+// arrival says when the first byte has come.
 type arrival struct {
 	bytes.Buffer
-	first time.Time
+	first chan struct{}
 }
 
 func (w *arrival) Write(p []byte) (int, error) {
-	if w.first.IsZero() {
-		w.first = time.Now()
+	if w.Len() == 0 && len(p) > 0 {
+		close(w.first)
 	}
 	return w.Buffer.Write(p)
 }
 
-// exec has a command write, wait and write again.
+// firstLineTime is how long a command waits for its first line to be seen.
+const firstLineTime = 10 * time.Second
+
+// exec has a command write, wait until that was seen, and write again.
 func (a *agent) exec(ctx context.Context) error {
 	client, release, err := a.engine.Guest(ctx, a.who, a.id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	var out arrival
-	running, err := client.Start(ctx, guest.Cmd{Path: "sh", Args: []string{"-c", "echo one; sleep 0.3; echo two"}, Stdout: &out})
+	out := arrival{first: make(chan struct{})}
+	keys, seen := io.Pipe()
+	defer seen.Close()
+	running, err := client.Start(ctx, guest.Cmd{Path: "sh", Args: []string{"-c", "echo one; read -r _; echo two"}, Stdin: keys, Stdout: &out})
 	if err != nil {
 		return err
 	}
+	early := make(chan bool, 1)
+	go func() { // while Wait reads
+		defer seen.Close()
+		select {
+		case <-out.first:
+			early <- true
+		case <-time.After(firstLineTime):
+			early <- false
+		}
+	}()
 	status, err := running.Wait()
-	early := time.Since(out.first)
-	a.show(Exec, err == nil && out.String() == "one\ntwo\n" && early > 200*time.Millisecond,
-		"the first line of a command came %v before its end; it wrote %q and ended with %d", early.Round(time.Millisecond), out.String(), status.Code)
+	streamed := <-early
+	a.show(Exec, err == nil && out.String() == "one\ntwo\n" && streamed,
+		"the first line of a command came before its end: %v; it wrote %q and ended with %d", streamed, out.String(), status.Code)
 	return err
 }
 

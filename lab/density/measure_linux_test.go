@@ -13,7 +13,7 @@ import (
 func TestMeasure(t *testing.T) {
 	systems := labtest.Systems(t)
 	store := labtest.Store(t, systems)
-	opts := Options{Levels: []int{2, 5}, Rounds: 1, Grow: 30 * time.Second, Settle: 100 * time.Millisecond, Idle: 100 * time.Millisecond}
+	opts := Options{Levels: []int{2, 5}, Rounds: 1, Grow: 5 * time.Minute, Settle: 100 * time.Millisecond, Idle: 100 * time.Millisecond}
 	if err := Measure(t.Context(), systems, opts, store); err != nil {
 		t.Fatal(err)
 	}

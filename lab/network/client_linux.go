@@ -44,7 +44,7 @@ type client struct {
 }
 
 // patience bounds the wait for any one answer.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // ready waits until the client has reached the server.
 func (c *client) ready() error {

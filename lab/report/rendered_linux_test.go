@@ -55,7 +55,7 @@ func startBrowser(t *testing.T) *browser {
 	b := &browser{T: t, in: inWrite, out: bufio.NewReaderSize(outRead, 1<<20)}
 	t.Cleanup(func() {
 		// Asked to end, it takes its own processes with it.
-		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 		defer late.Stop()
 		b.session = ""
 		b.call("Browser.close", nil, nil)
@@ -65,7 +65,7 @@ func startBrowser(t *testing.T) *browser {
 		inWrite.Close()
 		outRead.Close()
 	})
-	if err := outRead.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+	if err := outRead.SetReadDeadline(time.Now().Add(10 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -142,7 +142,7 @@ func (b *browser) open(name string) {
 	b.call("Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached)
 	b.session = attached.Session
 	b.call("Page.navigate", map[string]any{"url": "file://" + name}, nil)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var ready bool
 		if b.eval(`document.readyState == "complete" && !!document.querySelector("main")`, &ready); ready {
 			return
@@ -226,7 +226,7 @@ func TestRendered(t *testing.T) {
 	// A click on a number shows its samples.
 	var opened bool
 	b.eval(`document.querySelector(".strip a[href^='#raw-']").dispatchEvent(new MouseEvent("click", {bubbles: true})), true`, &opened)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if b.eval(`(e => e != null && e.checkVisibility())(document.querySelector(":target"))`, &opened); opened {
 			break
 		}

@@ -17,7 +17,7 @@ func TestMeasure(t *testing.T) {
 	}
 	systems := labtest.Systems(t)
 	store := labtest.Store(t, systems)
-	opts := Options{Sizes: []int{run.ScoredMiB, 4}, Copies: []int{1, 3}, Rounds: 1, Budget: time.Minute, Dir: t.TempDir()}
+	opts := Options{Sizes: []int{run.ScoredMiB, 4}, Copies: []int{1, 3}, Rounds: 1, Budget: 5 * time.Minute, Dir: t.TempDir()}
 	if err := Measure(t.Context(), systems, opts, store); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 func TestMeasure(t *testing.T) {
 	systems := labtest.Systems(t)
 	store := labtest.Store(t, systems)
-	opts := Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: time.Minute, Prepare: 30 * time.Second, Patience: 30 * time.Second}
+	opts := Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: 5 * time.Minute, Prepare: 5 * time.Minute, Patience: 5 * time.Minute}
 	if err := Measure(t.Context(), systems, opts, store); err != nil {
 		t.Fatal(err)
 	}

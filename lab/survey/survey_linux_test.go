@@ -21,17 +21,20 @@ import (
 	"aether/sandbox"
 )
 
+// patience bounds what is measured, on a host of any speed.
+const patience = 5 * time.Minute
+
 // little is so much that a test can wait for it.
 func little(t *testing.T) {
 	t.Helper()
 	before := quick
 	t.Cleanup(func() { quick = before })
 	quick = amount{
-		start:    start.Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: 10 * time.Second, Prepare: 20 * time.Second, Patience: 20 * time.Second},
-		density:  density.Options{Levels: []int{3}, Rounds: 1, Grow: 10 * time.Second, Settle: 50 * time.Millisecond, Idle: 50 * time.Millisecond},
-		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Rounds: 1, Budget: 30 * time.Second},
-		control:  control.Options{Budget: 30 * time.Second},
-		trial:    20 * time.Second, look: 20 * time.Millisecond,
+		start:    start.Options{Rounds: 2, Crowds: 1, Crowd: 2, Budget: patience, Prepare: patience, Patience: patience},
+		density:  density.Options{Levels: []int{3}, Rounds: 1, Grow: patience, Settle: 50 * time.Millisecond, Idle: 50 * time.Millisecond},
+		snapshot: snapshot.Options{Sizes: []int{run.ScoredMiB}, Rounds: 1, Budget: patience},
+		control:  control.Options{Budget: patience},
+		trial:    patience, look: 20 * time.Millisecond,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 const (
 	// hostileTime is how long a request may take whose answer has no end, and
 	// hostileMemory how much it may allocate.
-	hostileTime   = time.Minute
+	hostileTime   = 4 * time.Minute
 	hostileMemory = 128 << 20
 )
 

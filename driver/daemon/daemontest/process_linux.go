@@ -12,7 +12,7 @@ import (
 type Process struct{ cmd *exec.Cmd }
 
 // killTime is how long a daemon may take to end.
-const killTime = 30 * time.Second
+const killTime = 2 * time.Minute
 
 // Start starts a daemon, which with the calling thread gets the signal end, and
 // waits until it is ready. Log is the file for what it writes.

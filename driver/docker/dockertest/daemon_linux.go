@@ -43,7 +43,7 @@ func Start(dir string) (socket string, stop func(), err error) {
 }
 
 func await(socket string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	for {
 		err := Ask(ctx, socket, "/_ping", nil)

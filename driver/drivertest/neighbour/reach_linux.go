@@ -14,13 +14,13 @@ import (
 
 // Times that a probe of the network waits for an answer, and for none.
 const (
-	answerTime  = 10 * time.Second
+	answerTime  = time.Minute
 	silenceTime = time.Second
 )
 
 // probes of the network, each with its arguments, say in one line what they saw.
 var probes = map[string]func(args []string) string{
-	"tcp": tcp, "udp": udp, "name": name, "hold": hold, "listen": listen, "address": address, "https": https,
+	"tcp": tcp, "udp": udp, "hush": hush, "name": name, "hold": hold, "listen": listen, "address": address, "https": https,
 }
 
 // probe runs one, if this program was started for that.
@@ -57,13 +57,18 @@ func tcp(args []string) string {
 }
 
 // udp does so by a datagram.
-func udp(args []string) string {
+func udp(args []string) string { return datagram(args, answerTime) }
+
+// hush is udp where no answer is to come.
+func hush(args []string) string { return datagram(args, silenceTime) }
+
+func datagram(args []string, within time.Duration) string {
 	conn, err := net.Dial("udp", args[0])
 	if err != nil {
 		return seen(err)
 	}
 	defer conn.Close()
-	return echo(conn, args[1:], silenceTime)
+	return echo(conn, args[1:], within)
 }
 
 // mark keeps what is sent from being taken for a request of HTTP, which gateways read.

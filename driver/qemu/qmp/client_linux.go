@@ -153,8 +153,16 @@ func (c *Client) send(ctx context.Context, text []byte, file *os.File) error {
 		return err
 	}
 	// A QEMU that reads nothing ends no write, but the context does.
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.conn.SetWriteDeadline(time.Unix(1, 0))
+		close(cut)
+	})
+	defer func() {
+		if !stop() {
+			<-cut // else it might end the write of the next call
+		}
+	}()
 	var rights []byte
 	if file != nil {
 		rights = launch.Rights(file)

@@ -28,9 +28,9 @@ const (
 	chunk   = 256 << 10
 	message = 64
 	// readyTime is how long a network may take to be there.
-	readyTime = 10 * time.Second
+	readyTime = 30 * time.Second
 	// patience bounds any one connection beyond what it is measured for.
-	patience = 10 * time.Second
+	patience = 30 * time.Second
 )
 
 func main() {
