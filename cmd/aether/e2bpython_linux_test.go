@@ -87,7 +87,7 @@ func installPython(t *testing.T) string {
 	needTools(t, "python3", "node", "git", "bash")
 	home := t.TempDir()
 	copyOut(t, e2bPython, "testdata/e2bpy", home)
-	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", "packages", "-r", "requirements.txt")
+	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--timeout", "120", "--target", "packages", "-r", "requirements.txt")
 	pip.Dir = home
 	out, err := pip.CombinedOutput()
 	if err != nil && pipOffline.Match(out) {
