@@ -100,8 +100,8 @@ func readAuthorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// completionTime is how long a shell may wait for ids.
-const completionTime = 500 * time.Millisecond
+// completionTime is how long a shell may wait for ids. Tests have more time.
+var completionTime = 500 * time.Millisecond
 
 // askForCompletion asks a daemon that runs, and says nothing where there is none.
 func askForCompletion(cmd *cobra.Command, ask func(context.Context, *rest.Client) ([]cobra.Completion, error)) []cobra.Completion {

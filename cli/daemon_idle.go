@@ -28,19 +28,23 @@ func (d *daemon) idle(ctx context.Context) <-chan struct{} {
 	return over
 }
 
+// watchIdle counts how often it finds nothing to do, and not how much time has passed: on a
+// host that was suspended, or that gives nobody a processor for a while, those who want
+// something have no more of that time than the daemon.
 func (d *daemon) watchIdle(ctx context.Context, over chan<- struct{}) {
-	look := time.NewTicker(min(d.flags.idleExit/4+1, mostLook))
+	every := min(d.flags.idleExit/4+1, mostLook)
+	look := time.NewTicker(every)
 	defer look.Stop()
-	for since := time.Now(); ; {
+	for found := time.Duration(0); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-look.C:
 		}
-		switch {
-		case d.busy(ctx):
-			since = time.Now()
-		case time.Since(since) >= d.flags.idleExit && d.server.DrainIdle():
+		if found++; d.busy(ctx) {
+			found = 0
+		}
+		if found*every >= d.flags.idleExit && d.server.DrainIdle() {
 			close(over)
 			return
 		}

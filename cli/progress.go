@@ -15,13 +15,12 @@ import (
 	"aether/rest"
 )
 
-const (
-	// patience is how long an image may take before its progress is shown.
-	patience = time.Second
-	// redraw is how often that is drawn: slower than a terminal, faster than a
-	// reader.
-	redraw = 100 * time.Millisecond
-)
+// patience is how long an image may take before its progress is shown. Tests have their
+// own.
+var patience = time.Second
+
+// redraw is how often that is drawn: slower than a terminal, faster than a reader.
+const redraw = 100 * time.Millisecond
 
 // showProgress has the progress of images, and who is asked for a list, drawn on the terminal that is standard
 // error; where that is none, or a program reads the answer, nothing is drawn. The

@@ -162,8 +162,19 @@ func shown(terminal string) []string {
 	return strings.Split(strings.ReplaceAll(terminal, "\r\n", "\n"), "\r")
 }
 
+// shownAfter sets how long a test's image may take before its progress is shown.
+func shownAfter(t *testing.T, d time.Duration) {
+	was := patience
+	patience = d
+	t.Cleanup(func() { patience = was })
+}
+
+// slowly is so long a pause that much is shown of an image.
+const slowly = 60 * time.Millisecond
+
 func TestProgressOnATerminal(t *testing.T) {
-	ref := startRegistry(t, 120*time.Millisecond)
+	shownAfter(t, 2*redraw)
+	ref := startRegistry(t, slowly)
 	lines := shown(onTerminal(t, newFetcher(t), io.Discard, "run", "--image", ref, "--", "true"))
 	if lines[0] != "" || len(lines) < 3 {
 		t.Fatalf("the terminal shows %q", lines)
@@ -190,7 +201,8 @@ func TestProgressOnATerminal(t *testing.T) {
 }
 
 func TestProgressBeforeTheSetUpIsExplained(t *testing.T) {
-	ref := startRegistry(t, 120*time.Millisecond)
+	shownAfter(t, 2*redraw)
+	ref := startRegistry(t, slowly)
 	var stdout bytes.Buffer
 	lines := shown(onTerminal(t, newFetcher(t), &stdout, "run", "--explain", "--image", ref, "--", "true"))
 	if len(lines) < 4 || lines[len(lines)-1] != "" {
@@ -204,8 +216,10 @@ func TestProgressBeforeTheSetUpIsExplained(t *testing.T) {
 // TestNoProgress is for those who would not read it: the patient, programs, files.
 func TestNoProgress(t *testing.T) {
 	const says = "aether: the image is there\n"
-	slow := startRegistry(t, 120*time.Millisecond)
+	shownAfter(t, 2*redraw)
+	slow := startRegistry(t, slowly)
 	t.Run("quick", func(t *testing.T) {
+		shownAfter(t, time.Hour)
 		if got := shown(onTerminal(t, newFetcher(t), io.Discard, "run", "--image", startRegistry(t, 0), "--", "true")); len(got) != 1 || got[0] != says {
 			t.Errorf("the terminal shows %q", got)
 		}

@@ -33,7 +33,7 @@ func readSecret(cmd *cobra.Command) (engine.SecretValue, error) {
 func secretInput(cmd *cobra.Command) ([]byte, error) {
 	in := cmd.InOrStdin()
 	if fd, ok := fileOf(in); ok && term.IsTerminal(fd) {
-		return askSecret(cmd.Context(), cmd.ErrOrStderr(), fd)
+		return askSecret(cmd.Context(), cmd.ErrOrStderr(), in, fd)
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxSecretInput))
 	if err != nil {
@@ -46,16 +46,17 @@ func secretInput(cmd *cobra.Command) ([]byte, error) {
 }
 
 // askSecret reads a line from a terminal that does not show it, and that shows what is
-// typed again when a signal ends the waiting.
-func askSecret(ctx context.Context, to io.Writer, terminal int) ([]byte, error) {
-	before, err := term.GetState(terminal)
+// typed again when a signal ends the waiting. It asks when nothing is shown any more: who
+// types at once, or pastes, is not faster than that.
+func askSecret(ctx context.Context, to io.Writer, in io.Reader, terminal int) ([]byte, error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	read, show, err := hideInput(in, terminal)
 	if err != nil {
 		return nil, fmt.Errorf("read the value: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	if _, err := io.WriteString(to, "value (not shown): "); err != nil {
-		return nil, err
+		return nil, errors.Join(err, show())
 	}
 	type line struct {
 		text []byte
@@ -63,17 +64,18 @@ func askSecret(ctx context.Context, to io.Writer, terminal int) ([]byte, error) 
 	}
 	typed := make(chan line, 1)
 	go func() {
-		text, err := term.ReadPassword(terminal)
+		text, err := read()
 		typed <- line{text, err}
 	}()
 	var got line
 	select {
 	case got = <-typed:
 	case <-ctx.Done():
-		got.err = errors.Join(context.Cause(ctx), term.Restore(terminal, before))
+		got.err = context.Cause(ctx)
 	}
+	shown := show()
 	_, err = io.WriteString(to, "\n")
-	if err := errors.Join(got.err, err); err != nil {
+	if err := errors.Join(got.err, shown, err); err != nil {
 		return got.text, fmt.Errorf("read the value: %w", err)
 	}
 	return got.text, nil

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Makers()))
 	}
+	completionTime = waitTime
 	os.Exit(m.Run())
 }
 
@@ -187,7 +188,7 @@ func (h *silentDaemon) listen(t *testing.T, state string) {
 }
 
 // endTime is how long run may take to end after it is told to, whoever is silent.
-const endTime = 30 * time.Second
+const endTime = 3 * time.Minute
 
 // TestSilentDaemon sends run a SIGTERM while it waits for a daemon, or for the guest
 // service behind it, that has fallen silent: it must end, at every stage of the talk.

@@ -73,6 +73,16 @@ func (b *box) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
+// takeFree takes the turn if nobody has it.
+func (b *box) takeFree() (release func(), ok bool) {
+	select {
+	case b.turn <- struct{}{}:
+		return func() { <-b.turn }, true
+	default:
+		return nil, false
+	}
+}
+
 // view is what callers are told. They must not change its maps.
 func (b *box) view() Sandbox {
 	b.mu.Lock()

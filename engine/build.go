@@ -57,21 +57,26 @@ func (b *build) join() bool {
 	return true
 }
 
+// observe has notify, unless it is nil, told of each step from now on.
+func (b *build) observe(notify *func(string)) {
+	if notify != nil && *notify != nil {
+		b.telling.Lock()
+		defer b.telling.Unlock()
+		b.told[notify] = true
+	}
+}
+
 // wait waits for the end of a build that the caller has joined. notify, unless it is nil,
 // is told of each step. Whoever is the last to give up waits until nothing is left.
-func (b *build) wait(ctx context.Context, notify func(string)) error {
-	if notify != nil {
-		b.telling.Lock()
-		b.told[&notify] = true
-		b.telling.Unlock()
-	}
+func (b *build) wait(ctx context.Context, notify *func(string)) error {
+	b.observe(notify)
 	select {
 	case <-b.done:
 		return b.err
 	case <-ctx.Done():
 	}
 	b.telling.Lock() // nobody is told after this has returned
-	delete(b.told, &notify)
+	delete(b.told, notify)
 	b.telling.Unlock()
 	b.mu.Lock()
 	b.waiting--
@@ -84,10 +89,11 @@ func (b *build) wait(ctx context.Context, notify func(string)) error {
 	return context.Cause(ctx)
 }
 
-// start begins to make a version by do, with one who waits. Of the context only the values
-// count. c.mu is held.
-func (c *catalogue) start(ctx context.Context, v *version, digest string, do func(context.Context, func(string)) (*Template, error)) *build {
+// start begins to make a version by do, with one who waits and is told of every step, the
+// first included. Of the context only the values count. c.mu is held.
+func (c *catalogue) start(ctx context.Context, v *version, digest string, notify *func(string), do func(context.Context, func(string)) (*Template, error)) *build {
 	b := &build{version: v, digest: digest, done: make(chan struct{}), waiting: 1, told: map[*func(string)]bool{}}
+	b.observe(notify)
 	ctx, b.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	v.build = b
 	if digest != "" {

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -56,12 +55,7 @@ func (h *house) openNetworked() *engine.Engine {
 func closedIn(t *testing.T, e *engine.Engine, id string, kind engine.EventKind) (closed string) {
 	t.Helper()
 	closed = "no such event"
-	over, end := context.WithCancel(t.Context())
-	end() // the history alone
-	for event, err := range e.Events(over, alice, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, event := range happened(t, e, alice) {
 		if event.Sandbox == id && event.Kind == kind {
 			closed = event.Detail["connections_closed"]
 		}

@@ -42,7 +42,7 @@ func follow(t *testing.T, h *history, who Caller, after uint64, count int, meanw
 	t.Helper()
 	e := New(Options{})
 	e.fleet = &fleet{history: h}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go meanwhile()
 	for event, err := range e.Events(ctx, who, after) {

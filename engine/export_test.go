@@ -9,6 +9,14 @@ import (
 // engines.
 func SweepAfter(d time.Duration) { sweepAfter = d }
 
+// HomeWait sets how long pruning waits for sandboxes that are being changed, until back is
+// called.
+func HomeWait(d time.Duration) (back func()) {
+	was := homeWait
+	homeWait = d
+	return func() { homeWait = was }
+}
+
 // BeforeWrite has a function called before every change of the state directory, which
 // is not made if it fails.
 func (o Options) BeforeWrite(before func() error) Options {

@@ -140,21 +140,41 @@ func inState(t testing.TB, e *engine.Engine, id string, want engine.State) engin
 	return s
 }
 
-// kinds are what the history says of a sandbox.
-func kinds(t testing.TB, e *engine.Engine, id string) string {
+// happened is the history as a caller is told it, up to now.
+func happened(t testing.TB, e *engine.Engine, who engine.Caller) (list []engine.Event) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	var list []string
-	for event, err := range e.Events(ctx, root, 0) {
+	over, end := context.WithCancel(t.Context())
+	end()
+	for event, err := range e.Events(over, who, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		list = append(list, event)
+	}
+	return list
+}
+
+// kinds are what the history says of a sandbox.
+func kinds(t testing.TB, e *engine.Engine, id string) string {
+	t.Helper()
+	var list []string
+	for _, event := range happened(t, e, root) {
 		if event.Sandbox == id {
 			list = append(list, string(event.Kind))
 		}
 	}
 	return strings.Join(list, " ")
+}
+
+// wantKinds wants the history to say that of a sandbox, and no more: the last is told just
+// after its state can be seen, and nothing follows it.
+func wantKinds(t testing.TB, e *engine.Engine, id, want string) {
+	t.Helper()
+	eventually(func() bool { return len(kinds(t, e, id)) >= len(want) })
+	time.Sleep(20 * time.Millisecond)
+	if got := kinds(t, e, id); got != want {
+		t.Errorf("events: %s, want %s", got, want)
+	}
 }
 
 // TestSandboxOfTheEngine: from its making to its end.
@@ -189,9 +209,7 @@ func TestSandboxOfTheEngine(t *testing.T) {
 	}
 	_, err = tryShell(t.Context(), e, alice, s.ID, "true")
 	wantClass(t, err, sandbox.NotFound)
-	if got := kinds(t, e, s.ID); got != "created started ended" {
-		t.Errorf("events: %s", got)
-	}
+	wantKinds(t, e, s.ID, "created started ended")
 }
 
 // TestOthersSandboxesDoNotExist: every method answers a tenant about another's id as
@@ -225,9 +243,7 @@ func TestOthersSandboxesDoNotExist(t *testing.T) {
 	if mine == theirs {
 		t.Error("another tenant's idempotency key gave their sandbox")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for event := range e.Events(ctx, alice, 0) {
+	for _, event := range happened(t, e, alice) {
 		if event.Sandbox == theirs {
 			t.Errorf("an event of another: %+v", event)
 		}

@@ -174,7 +174,7 @@ func (c *catalogue) await(ctx context.Context, v *version) error {
 			c.mu.Unlock()
 			return nil
 		case b == nil:
-			b = c.start(context.Background(), v, "", c.remaking(v))
+			b = c.start(context.Background(), v, "", nil, c.remaking(v))
 		case !b.join():
 			c.mu.Unlock()
 			<-b.done // everybody has given it up

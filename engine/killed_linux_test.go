@@ -243,12 +243,7 @@ func (h *house) checkSnapshots(e *engine.Engine, answers []answer) {
 func snapshotsTold(t testing.TB, e *engine.Engine) map[string]int {
 	t.Helper()
 	told := map[string]int{}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for event, err := range e.Events(ctx, root, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, event := range happened(t, e, root) {
 		if event.Kind == engine.EventSnapshotted {
 			told[event.Detail["snapshot"]]++
 		}
@@ -334,12 +329,7 @@ func eventsOnce(t testing.TB, e *engine.Engine) {
 	delete(known, "created started") // for what ran has ended
 	delete(known, "created started snapshotted")
 	lives := map[string]string{}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for event, err := range e.Events(ctx, root, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, event := range happened(t, e, root) {
 		lives[event.Sandbox] = strings.TrimSpace(lives[event.Sandbox] + " " + string(event.Kind))
 	}
 	for _, s := range page.Sandboxes {

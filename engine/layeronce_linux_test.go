@@ -16,12 +16,32 @@ import (
 
 // TestLayersAtOnce: preparations that begin alike run each command once, under whatever
 // names, also if who runs it gives up.
-func TestLayersAtOnce(t *testing.T) {
+func TestLayersAtOnce(t *testing.T) { longer(t, 300*time.Millisecond, layersAtOnce) }
+
+// layersAtOnce says whether who gives up did so before its first command, which takes so
+// long, had ended.
+func layersAtOnce(t *testing.T, takes time.Duration) (inTime bool) {
+	const others = 10
 	e := newHouse(t, sandbox.Filesystem).open()
-	slow := []string{"sh", "-c", "sleep 0.3; cat /proc/sys/kernel/random/uuid > /tmp/slow"}
+	slow := []string{"sh", "-c", fmt.Sprintf("sleep %.1f; cat /proc/sys/kernel/random/uuid > /tmp/slow", takes.Seconds())}
 	giving, giveUp := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	began := make(chan struct{})
+	var (
+		once sync.Once
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		wait int // how many do
+		runs []string
+		left = map[string]int{}
+	)
+	await := func(step string) {
+		if strings.HasPrefix(step, engine.StepAwait) {
+			mu.Lock()
+			defer mu.Unlock()
+			wait++
+		}
+	}
 	request := func(name string) engine.TemplateRequest {
 		req := drawing(name, "a", "b")
 		req.Recipe.Run = append([][]string{slow}, req.Recipe.Run...)
@@ -30,21 +50,20 @@ func TestLayersAtOnce(t *testing.T) {
 	go func() {
 		_, err := e.PrepareTemplate(giving, alice, request("first"), func(step string) {
 			if strings.HasPrefix(step, engine.StepRun) {
-				close(began)
+				once.Do(func() {
+					close(began)
+					if !waited(&mu, &wait, others) {
+						t.Error("the others do not wait for what is run already")
+					}
+				})
 			}
 		})
 		gone <- err
 	}()
 	<-began
-	var (
-		all  sync.WaitGroup
-		mu   sync.Mutex
-		runs []string
-		left = map[string]int{}
-	)
-	for n := range 10 {
+	for n := range others {
 		all.Go(func() {
-			info, err := e.PrepareTemplate(t.Context(), alice, request(fmt.Sprint("t", n)), nil)
+			info, err := e.PrepareTemplate(t.Context(), alice, request(fmt.Sprint("t", n)), await)
 			if err != nil {
 				t.Error(err)
 				return
@@ -61,15 +80,30 @@ func TestLayersAtOnce(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(100 * time.Millisecond)
+	waited(&mu, &wait, others)
 	giveUp()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
+	err := <-gone
+	all.Wait()
+	if slices.Sort(runs); !slices.ContainsFunc(runs, func(run string) bool { return strings.HasPrefix(run, "sh -c sleep") }) {
+		t.Logf("who gave up got %v, and %q were run by others", err, runs)
+		return false
+	}
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("who gave up got %v", err)
 	}
-	all.Wait()
-	if slices.Sort(runs); len(runs) != 3 || len(slices.Compact(runs)) != 3 || len(left) != 1 {
+	if len(runs) != 3 || len(slices.Compact(runs)) != 3 || len(left) != 1 {
 		t.Errorf("%q were run, and %v are left", runs, left)
 	}
+	return true
+}
+
+// waited waits until a number is reached.
+func waited(mu *sync.Mutex, number *int, reached int) bool {
+	return eventually(func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return *number >= reached
+	})
 }
 
 // TestFailureIsShared: a command that fails fails all who wait for it, once.
@@ -77,16 +111,23 @@ func TestFailureIsShared(t *testing.T) {
 	e := newHouse(t, sandbox.Filesystem).open()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	runs := 0
+	runs, wait := 0, 0
 	for n := range 4 {
 		all.Go(func() {
 			req := bashRequest(fmt.Sprint("t", n), "")
-			req.Recipe.Run = [][]string{{"sh", "-c", "sleep 0.5; echo oh no; exit 3"}}
+			req.Recipe.Run = [][]string{{"sh", "-c", "echo oh no; exit 3"}}
 			_, err := e.PrepareTemplate(t.Context(), alice, req, func(step string) {
+				count := &wait
 				if strings.HasPrefix(step, engine.StepRun) {
-					mu.Lock()
-					defer mu.Unlock()
-					runs++
+					count = &runs
+				} else if !strings.HasPrefix(step, engine.StepAwait) {
+					return
+				}
+				mu.Lock()
+				*count++
+				mu.Unlock()
+				if count == &runs && !waited(&mu, &wait, 3) {
+					t.Error("not all wait for it")
 				}
 			})
 			wantClass(t, err, sandbox.Conflict)

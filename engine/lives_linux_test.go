@@ -95,9 +95,7 @@ func TestForkOfASandbox(t *testing.T) {
 	if err != nil || again[0].ID != children[0].ID || again[1].ID != children[1].ID {
 		t.Errorf("the same key: %v, %v", again, err)
 	}
-	if got := kinds(t, e, source); got != "created started forked ended" {
-		t.Errorf("events: %s", got)
-	}
+	wantKinds(t, e, source, "created started forked ended")
 	_, err = e.Fork(t.Context(), alice, children[0].ID, engine.ForkRequest{Count: 101})
 	wantField(t, err, "count")
 	_, err = e.Fork(t.Context(), alice, source, engine.ForkRequest{})
@@ -111,9 +109,7 @@ func TestEndsByThemselves(t *testing.T) {
 	if s := inState(t, e, id, engine.Ended); s.Exit.Cause != sandbox.Expired {
 		t.Errorf("%+v", s.Exit)
 	}
-	if !eventually(func() bool { return kinds(t, e, id) == "created started ended" }) {
-		t.Errorf("events: %s", kinds(t, e, id))
-	}
+	wantKinds(t, e, id, "created started ended")
 }
 
 // TestCannotBeKept: of what Close cannot keep whole, files are kept, and what it has no time
@@ -127,10 +123,9 @@ func TestCannotBeKept(t *testing.T) {
 	e = h.open()
 	inState(t, e, id, engine.Running)
 	sh(t, e, alice, id, "[ -e /tmp/talks ] && ! grep -q python3 /proc/[0-9]*/comm")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	wantKinds(t, e, id, "created started paused resumed")
 	said := 0
-	for event := range e.Events(ctx, alice, 0) {
+	for _, event := range happened(t, e, alice) {
 		if event.Detail["fidelity"] == string(sandbox.Filesystem) && strings.Contains(event.Detail["reason"], "TCP") {
 			said++
 		}

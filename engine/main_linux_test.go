@@ -104,14 +104,30 @@ func newEngineWith(t testing.TB, opts engine.Options) *engine.Engine {
 	return e
 }
 
+// patience is how long what must happen is waited for, also on a host that is slow: who
+// waits for it that long has found a defect.
+const patience = 2 * time.Minute
+
 func eventually(holds func() bool) bool {
-	for range 500 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if holds() {
 			return true
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	return false
+	return holds()
+}
+
+// longer has do tried with longer times, until the host is fast enough for one of them: do
+// says whether it was. What fails for another reason fails with the last.
+func longer(t *testing.T, first time.Duration, do func(t *testing.T, within time.Duration) (inTime bool)) {
+	t.Helper()
+	for _, times := range []time.Duration{1, 10, 100} {
+		if do(t, times*first) {
+			return
+		}
+		t.Logf("%v were not enough", times*first)
+	}
+	t.Error("no time is enough")
 }
 
 // need skips where the host, whose programs the cells have, lacks one.

@@ -65,9 +65,9 @@ func (c *catalogue) prepare(ctx context.Context, who Caller, req TemplateRequest
 		return nil, err
 	}
 	said := declaration{req.Tags, req.Ahead, req.Version, ""}
-	b, joined, err := c.begin(ctx, who, req, recipe, said)
+	b, joined, err := c.begin(ctx, who, req, recipe, said, &notify)
 	if err == nil {
-		err = b.wait(ctx, notify)
+		err = b.wait(ctx, &notify)
 	}
 	if err == nil && joined {
 		err = c.join(b.version, said)
@@ -79,7 +79,7 @@ func (c *catalogue) prepare(ctx context.Context, who Caller, req TemplateRequest
 }
 
 // begin finds the build of a recipe that runs already, or starts one.
-func (c *catalogue) begin(ctx context.Context, who Caller, req TemplateRequest, recipe Recipe, said declaration) (b *build, joined bool, err error) {
+func (c *catalogue) begin(ctx context.Context, who Caller, req TemplateRequest, recipe Recipe, said declaration, notify *func(string)) (b *build, joined bool, err error) {
 	digest, err := digestOf(struct {
 		Tenant, Driver string
 		Recipe         Recipe
@@ -100,7 +100,7 @@ func (c *catalogue) begin(ctx context.Context, who Caller, req TemplateRequest, 
 		return nil, false, err
 	}
 	v.record.Recipe, v.record.Asked = recipe, req.Driver
-	return c.start(ctx, v, digest, c.cooking(v, who, req.cached())), false, nil
+	return c.start(ctx, v, digest, notify, c.cooking(v, who, req.cached())), false, nil
 }
 
 // next is the next version of a name, of which nothing is there yet. Errors: Conflict.

@@ -44,7 +44,7 @@ func TestFilesOfPrograms(t *testing.T) {
 	wantClass(t, err, sandbox.Unsupported)
 	sh(t, e, alice, id, "echo after > /tmp/file")
 
-	again := create(t, e, alice, engine.CreateRequest{Snapshot: s.ID, Timeout: time.Second, Then: engine.ThenPause})
+	again := create(t, e, alice, engine.CreateRequest{Snapshot: s.ID, Timeout: time.Hour, Then: engine.ThenPause})
 	if got := sh(t, e, alice, again.ID, "cat /tmp/file"); got != "before" {
 		t.Errorf("the restored one has %q", got)
 	}
@@ -54,8 +54,14 @@ func TestFilesOfPrograms(t *testing.T) {
 	if got := sh(t, e, alice, id, "cat /tmp/file; echo later > /tmp/file"); got != "before" {
 		t.Errorf("rolled back it has %q", got)
 	}
+	if _, err := e.SetTimeout(t.Context(), alice, again.ID, time.Millisecond, engine.ThenPause); err != nil {
+		t.Fatal(err)
+	}
 	if !eventually(func() bool { return pausedWithout(t, e, again.ID) }) {
 		t.Error("the end of its time did not keep its files")
+	}
+	if _, err := e.SetTimeout(t.Context(), alice, again.ID, time.Hour, engine.ThenPause); err != nil { // of what is resumed
+		t.Fatal(err)
 	}
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)

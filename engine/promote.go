@@ -40,7 +40,7 @@ func (c *catalogue) promote(ctx context.Context, who Caller, source *box, req Pr
 		return nil, err
 	}
 	v.record.Recipe, v.record.Source = Recipe{Name: req.Name, Spec: source.copy().Spec}, source.id
-	b := c.start(ctx, v, "", func(ctx context.Context, notify func(string)) (*Template, error) {
+	b := c.start(ctx, v, "", nil, func(ctx context.Context, notify func(string)) (*Template, error) {
 		return c.granted(who, v, func() (*Template, error) { return c.branch(ctx, who, v, source, notify) })
 	})
 	c.mu.Unlock()

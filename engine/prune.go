@@ -95,15 +95,24 @@ func (r *PruneReport) add(gone []sandbox.Collected, err error) {
 	}
 }
 
+// homeWait is how long sandboxes that are being changed are waited for, all together.
+var homeWait = time.Second
+
 // collectHomes removes what is left in the homes of sandboxes besides their checkpoints.
-// Those that are being changed are not waited for longer than a moment.
+// Those that are being changed are not waited for longer than a moment; the others are
+// looked at however long that takes.
 func (f *fleet) collectHomes(ctx context.Context, dry bool) (gone []sandbox.Collected, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	waiting, cancel := context.WithTimeout(ctx, homeWait)
 	defer cancel()
 	for _, b := range f.index.each() {
-		done, err := b.take(ctx)
-		if err != nil {
-			continue
+		if ctx.Err() != nil {
+			return gone, ctx.Err()
+		}
+		done, free := b.takeFree()
+		if !free {
+			if done, err = b.take(waiting); err != nil {
+				continue
+			}
 		}
 		of, failed := f.records.Collect(b.id, b.copy().Kept, dry)
 		done()

@@ -51,9 +51,7 @@ func TestRollback(t *testing.T) {
 	}
 	rollback(t, e, id, engine.RollbackRequest{Snapshot: s.ID, Fidelity: sandbox.Filesystem})
 	sh(t, e, alice, id, "grep -q before /tmp/file && ! grep -q python3 /proc/[0-9]*/comm")
-	if got := kinds(t, e, id); got != "created started snapshotted"+strings.Repeat(" rolled_back", 5) {
-		t.Errorf("events: %s", got)
-	}
+	wantKinds(t, e, id, "created started snapshotted"+strings.Repeat(" rolled_back", 5))
 	// What was made of a snapshot can go back to it, and a paused one runs then.
 	other := create(t, e, alice, engine.CreateRequest{Snapshot: s.ID}).ID
 	if _, err := e.Pause(t.Context(), alice, other, ""); err != nil {

@@ -172,9 +172,7 @@ func TestSnapshotKeepsWhatIsAskedFor(t *testing.T) {
 	sh(t, e, alice, made.ID, "[ -e /tmp/talks ] && ! grep -q python3 /proc/[0-9]*/comm")
 	_, err = e.Create(t.Context(), alice, engine.CreateRequest{Snapshot: s.ID, Fidelity: sandbox.Checkpoint})
 	wantClass(t, err, sandbox.Conflict)
-	if got := kinds(t, e, id); got != "created started snapshotted" {
-		t.Errorf("events: %s", got)
-	}
+	wantKinds(t, e, id, "created started snapshotted")
 }
 
 func TestSnapshotRefuses(t *testing.T) {

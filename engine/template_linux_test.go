@@ -112,10 +112,15 @@ func TestFailedPreparations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t)
 			c.recipe.Name = "bad"
-			_, err := e.Prepare(t.Context(), cells, c.recipe, nil)
-			if err == nil || sandbox.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v: %v", sandbox.ClassOf(err), err)
-			}
+			longer(t, c.recipe.Ready.Timeout, func(t *testing.T, within time.Duration) bool {
+				c.recipe.Ready.Timeout = within
+				_, err := e.Prepare(t.Context(), cells, c.recipe, nil)
+				if sandbox.ClassOf(err) != c.class {
+					t.Errorf("%v: %v", sandbox.ClassOf(err), err)
+				}
+				t.Logf("%v", err)
+				return err != nil && strings.Contains(err.Error(), c.says) // or else it was not begun in time
+			})
 			if _, err := e.Template("bad"); sandbox.ClassOf(err) != sandbox.NotFound {
 				t.Errorf("it is found: %v", err)
 			}

@@ -148,7 +148,11 @@ func TestReplacedWhilePreparedAnew(t *testing.T) {
 	e = h.openKeeping(false)
 	now := declare(t, e, alice, bashRequest("app", ""))
 	time.Sleep(time.Second) // until it would be ready
-	if used, _, err := e.Used(t.Context(), alice, "alice"); err != nil || used.Sandboxes != 1 {
+	if !eventually(func() bool {
+		used, _, err := e.Used(t.Context(), alice, "alice")
+		return err == nil && used.Sandboxes == 1
+	}) {
+		used, _, err := e.Used(t.Context(), alice, "alice")
 		t.Errorf("one template takes %+v, %v", used, err)
 	}
 	h.close(e)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"aether/engine"
 	"aether/engine/access"
@@ -136,7 +135,7 @@ func TestPauseWithVolume(t *testing.T) {
 	startWriting(t, e, id)
 	say := func(id, text string) {
 		t.Helper()
-		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say; for i in $(seq 500); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
+		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say; for i in $(seq 6000); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
 	}
 	say(id, "one")
 	if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
@@ -319,19 +318,9 @@ func TestVolumeEvents(t *testing.T) {
 	if err := e.DeleteVolume(t.Context(), alice, "", "data"); err != nil {
 		t.Fatal(err)
 	}
-	got, deadline := "", time.After(5*time.Second)
-	for event, err := range e.Events(t.Context(), alice, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got += string(event.Kind) + " " + event.Detail["volume"] + " "; event.Kind == engine.EventVolumeRemoved {
-			break
-		}
-		select {
-		case <-deadline:
-			t.Fatal(got)
-		default:
-		}
+	got := ""
+	for _, event := range happened(t, e, alice) {
+		got += string(event.Kind) + " " + event.Detail["volume"] + " "
 	}
 	if got != "volume_created data volume_removed data " {
 		t.Errorf("events: %s", got)
@@ -352,7 +341,7 @@ func TestSnapshotWithVolume(t *testing.T) {
 	}
 	say := func(id, text string) {
 		t.Helper()
-		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say; for i in $(seq 500); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
+		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say; for i in $(seq 6000); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
 	}
 	say(id, "source")
 	made := create(t, e, alice, engine.CreateRequest{Snapshot: snapshot.ID})

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"aether/internal/host/launch"
 	"aether/internal/host/netdev"
@@ -137,11 +138,16 @@ func kill(t *testing.T, pid string) {
 // wantReason wants the log of decisions to have the words.
 func (a *afar) wantReason(attached *network.Attached, words string) {
 	a.Helper()
-	list, _, err := attached.Decisions(a.Context())
 	said := func(d sandbox.NetworkDecision) bool {
 		return d.Verdict == sandbox.VerdictFailed && strings.Contains(d.Reason, words)
 	}
-	if err != nil || !slices.ContainsFunc(list, said) {
-		a.Errorf("nothing says %q: %+v, %v", words, list, err)
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		list, _, err := attached.Decisions(a.Context())
+		switch {
+		case err == nil && slices.ContainsFunc(list, said):
+			return
+		case err != nil || time.Now().After(end):
+			a.Fatalf("nothing says %q: %+v, %v", words, list, err)
+		}
 	}
 }

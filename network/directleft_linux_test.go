@@ -48,7 +48,7 @@ func natLeft(t *testing.T) (left []string) {
 
 func wantNatLeft(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left, sandbox := natLeft(t), devices(t, pid)
 		if len(left) == 0 && !strings.Contains(sandbox, "eth0:") {
 			return
@@ -87,7 +87,7 @@ func TestNatCloseLeavesNothing(t *testing.T) {
 	life()
 	const held = 2 * 3 // the process, net and user namespace of each sandbox, which this test holds to its end
 	var after int
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if _, after = holds(t); after <= before+held {
 			return
 		}

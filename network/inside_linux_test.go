@@ -39,6 +39,10 @@ const (
 	privately = "10.99.0.1"
 	metadata  = "169.254.169.254"
 	at        = 7000
+
+	// patience is how long what must happen is waited for, also on a host that is slow: who
+	// waits for it that long has found a defect.
+	patience = time.Minute
 )
 
 // internet is what is around the sandboxes of a test, which runs again for it.
@@ -100,7 +104,7 @@ func enter(t *testing.T, s *network.Service, n sandbox.Network) *inside {
 
 func (b *inside) dial(ctx context.Context, kind, address string) (conn net.Conn, err error) {
 	err = b.namespace.Do(func() (err error) {
-		conn, err = (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, kind, address)
+		conn, err = (&net.Dialer{Timeout: patience}).DialContext(ctx, kind, address)
 		return err
 	})
 	return conn, err
@@ -124,7 +128,7 @@ func (b *inside) resolve(kind, server, name string) string {
 		head = 2
 		text = append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...)
 	}
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err.Error()
 	}
 	if _, err := conn.Write(text); err != nil {
@@ -177,7 +181,7 @@ func (b *inside) want(yes bool, host string, port int) {
 }
 
 func hears(conn net.Conn) error {
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	if _, err := conn.Write([]byte("hello")); err != nil {

@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 // elsewhere is a process in namespaces of its own.
 func elsewhere(t *testing.T) int {
 	t.Helper()
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "3600")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
 	if err := cmd.Start(); err != nil {
@@ -112,7 +112,7 @@ func TestClosedServiceLeavesNothing(t *testing.T) {
 	closeOne(network.New(network.Options{}))
 	var processes []string
 	after, all := 0, ""
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		processes, after = holds(t)
 		if all = devices(t, pid); len(processes) == 0 && after <= before && !strings.Contains(all, "eth0:") {
 			return

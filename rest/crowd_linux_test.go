@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"aether/engine"
 	"aether/guest"
@@ -51,7 +50,7 @@ func TestManyClients(t *testing.T) {
 }
 
 func useSome(ctx context.Context, opts rest.ClientOptions, rounds int) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := rest.NewClient(opts)
 	if err != nil {

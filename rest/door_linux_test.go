@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"aether/engine"
 	"aether/rest"
@@ -120,7 +119,7 @@ func (d *door) serve(t testing.TB, l *rest.Listener) string {
 }
 
 func (d *door) close(t testing.TB) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := d.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
@@ -168,9 +167,19 @@ type reply struct {
 // send sends a request of plain HTTP as somebody writes it by hand.
 func (d *door) send(t testing.TB, method, path, key, body string, headers ...string) reply {
 	t.Helper()
+	got, err := d.trySend(t, method, path, key, body, headers...)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return got
+}
+
+// trySend is send, of which the error is that nothing whole was answered.
+func (d *door) trySend(t testing.TB, method, path, key, body string, headers ...string) (reply, error) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, d.http+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return reply{}, err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -187,15 +196,15 @@ func (d *door) send(t testing.TB, method, path, key, body string, headers ...str
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
+		return reply{}, err
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
+		return reply{}, err
 	}
 	checkAnswer(t, method, path, res, text)
-	return reply{res.StatusCode, res.Header, string(text)}
+	return reply{res.StatusCode, res.Header, string(text)}, nil
 }
 
 // over gives the ways to a door, with the operator's rights on each.

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,11 +47,14 @@ func TestExec(t *testing.T) {
 	if got := exec(sh("yes é | head -c 3000000")); len(got.Stdout.Text) < 1<<20-2 || len(got.Stdout.Text) > 1<<20 || !got.Stdout.Truncated || got.Stderr.Truncated {
 		t.Errorf("%d bytes, %v", len(got.Stdout.Text), got.Stdout.Truncated)
 	}
-	req = sh("echo begun; sleep 100")
-	req.Timeout = 500 * time.Millisecond
-	if got := exec(req); !got.TimedOut || got.Stdout.Text != "begun\n" {
-		t.Errorf("%+v", got)
-	}
+	longer(t, 500*time.Millisecond, func(t *testing.T, within time.Duration) error {
+		req := sh("echo begun; sleep 1000")
+		req.Timeout = within
+		if got := exec(req); !got.TimedOut || got.Stdout.Text != "begun\n" {
+			return fmt.Errorf("%+v", got)
+		}
+		return nil
+	})
 	_, err = c.Exec(t.Context(), made.ID, rest.ExecRequest{Command: []string{"/no/such/program"}})
 	wantClass(t, err, sandbox.NotFound)
 	for field, req := range map[string]rest.ExecRequest{"command": {}, "timeout_ns": {Command: []string{"true"}, Timeout: 2 * time.Hour}} {
@@ -80,7 +84,7 @@ func TestExecOfACallerThatIsGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Exec(ctx, made.ID, rest.ExecRequest{Command: []string{"sleep", "100"}})
+		_, err := c.Exec(ctx, made.ID, rest.ExecRequest{Command: []string{"sleep", "1000"}})
 		ended <- err
 	}()
 	eventually(t, running)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -148,16 +149,25 @@ func TestCreationsAreBounded(t *testing.T) {
 
 // TestCreationOutlastsItsBody: the time for a body that is absent bounds nothing else.
 func TestCreationOutlastsItsBody(t *testing.T) {
-	e := slow{newCellEngine(t), make(chan struct{}), make(chan struct{})}
-	d := openTo(t, e, rest.Limits{Receive: 100 * time.Millisecond})
-	go func() {
-		<-e.begun
-		time.Sleep(500 * time.Millisecond)
-		close(e.done)
-	}()
-	if got := d.send(t, "POST", "/v1/sandboxes", annsKey, ""); got.status != 201 {
-		t.Errorf("%+v", got)
-	}
+	longer(t, 100*time.Millisecond, func(t *testing.T, within time.Duration) error {
+		e := slow{newCellEngine(t), make(chan struct{}, 1), make(chan struct{})}
+		d := openTo(t, e, rest.Limits{Receive: within})
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			select {
+			case <-e.begun:
+				time.Sleep(3 * within)
+			case <-over: // it never began
+			}
+			close(e.done)
+		}()
+		got, err := d.trySend(t, "POST", "/v1/sandboxes", annsKey, "")
+		if err != nil || got.status != 201 {
+			return fmt.Errorf("%+v, %v", got, err)
+		}
+		return nil
+	})
 }
 
 // TestMetrics: requests are counted by what they asked for and how they were answered.

@@ -151,7 +151,7 @@ func TestNothingWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			out, to := io.Pipe()
 			running, err := c.GuestOf(made.ID, guest.ClientOptions{}).Start(ctx, guest.Cmd{Path: "cat", StdinPipe: true, Stdout: to})

@@ -135,20 +135,13 @@ func TestAttached(t *testing.T) {
 	if err := made.Close(); err != nil {
 		t.Error(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	eventually(t, func() bool {
 		s, err := client.Get(t.Context(), made.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.State == engine.Ended {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it lives on: %+v", s)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return s.State == engine.Ended
+	})
 	if _, err := client.CreateAttached(t.Context(), engine.CreateRequest{Template: "none"}); sandbox.ClassOf(err) != sandbox.NotFound {
 		t.Errorf("of nothing: %v", err)
 	}

@@ -276,13 +276,13 @@ func TestLifetimes(t *testing.T) {
 	if child.IdleS != 600 || left(child.ID) > 10*time.Minute {
 		t.Errorf("the child is %+v", child)
 	}
-	set := do[Sandbox](t, idle, "sandbox_timeout", args{"sandbox": made.ID, "timeout_s": 60})
-	if do[Ran](t, idle, "command_run", args{"sandbox": made.ID, "command": "true"}); set.IdleS != 0 || left(made.ID) > time.Minute {
+	set := do[Sandbox](t, idle, "sandbox_timeout", args{"sandbox": made.ID, "timeout_s": 500})
+	if do[Ran](t, idle, "command_run", args{"sandbox": made.ID, "command": "true"}); set.IdleS != 0 || left(made.ID) > 500*time.Second {
 		t.Errorf("a timeout that was set is renewed: %v, %+v", left(made.ID), set)
 	}
-	timed := do[Sandbox](t, idle, "sandbox_create", args{"timeout_s": 30})
+	timed := do[Sandbox](t, idle, "sandbox_create", args{"timeout_s": 400})
 	kept := do[Sandbox](t, idle, "sandbox_create", args{"keep": true})
-	if timed.IdleS != 0 || left(timed.ID) > 30*time.Second || !kept.Expires.IsZero() || !kept.Keep {
+	if timed.IdleS != 0 || left(timed.ID) > 400*time.Second || !kept.Expires.IsZero() || !kept.Keep {
 		t.Errorf("with a timeout: %+v; with keep: %+v", timed, kept)
 	}
 	owner, err := New(Options{Backend: OfEngine(h.engine, alice, nil), Own: true})

@@ -51,7 +51,7 @@ var ofHTTP = []string{"server-sse-multiple-streams", "dns-rebinding-protection",
 // that stand for themselves, every check.
 func TestMCPConformance(t *testing.T) {
 	home, node := installMCPClients(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	d := serve(t, t.TempDir(), "--insecure")
 	suite := func(t *testing.T, url string, args ...string) string {

@@ -176,7 +176,7 @@ func runE2B(t *testing.T, home string, env ...string) []behaviour {
 // runClient runs a program that prints a line for each behaviour.
 func runClient(t *testing.T, home string, program []string, env ...string) (list []behaviour) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	client := exec.CommandContext(ctx, program[0], program[1:]...)
 	client.Dir, client.Env = home, append(os.Environ(), env...)

@@ -93,7 +93,7 @@ func installPython(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pip := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", "packages", "-r", "requirements.txt")
+	pip := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--timeout", "120", "--target", "packages", "-r", "requirements.txt")
 	pip.Dir = home
 	out, err := pip.CombinedOutput()
 	if err != nil && pipOffline.Match(out) {

@@ -321,7 +321,17 @@ func TestMCPOverHTTP(t *testing.T) {
 	for _, id := range ids {
 		must(t, other, "sandbox_destroy", map[string]any{"sandbox": id})
 	}
-	trail := ""
+	for _, has := range []string{`"mcp.sandbox_create"`, `"mcp.command_run"`, last} {
+		if !eventually(func() bool { return strings.Contains(auditTrail(t, c), has) }) { // it is written when the answer has gone
+			t.Errorf("the audit trail has no %s: %.2000s", has, auditTrail(t, c))
+		}
+	}
+	refuseMessages(t, d.address)
+}
+
+// auditTrail is the whole trail as text.
+func auditTrail(t *testing.T, c *rest.Client) (trail string) {
+	t.Helper()
 	for after := ""; ; {
 		page, err := c.Audit(t.Context(), after, 100)
 		if err != nil {
@@ -333,15 +343,9 @@ func TestMCPOverHTTP(t *testing.T) {
 		}
 		trail += string(text)
 		if after = page.Next; after == "" || len(page.Entries) < 100 {
-			break
+			return trail
 		}
 	}
-	for _, has := range []string{`"mcp.sandbox_create"`, `"mcp.command_run"`, last} {
-		if !strings.Contains(trail, has) {
-			t.Errorf("the audit trail has no %s: %.2000s", has, trail)
-		}
-	}
-	refuseMessages(t, d.address)
 }
 
 // carryByURL brings a file into a sandbox and takes it out again by URLs, whose holder has no

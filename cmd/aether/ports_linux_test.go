@@ -27,12 +27,12 @@ while True:
 // shout says something to an address and gives the answer.
 func shout(t *testing.T, address string) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 20*time.Second)
+	conn, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
 		return err.Error() // it may be reset before it is made
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err = io.WriteString(conn, "hello"); err == nil {
@@ -76,7 +76,7 @@ func TestPortForward(t *testing.T) {
 			t.Fatalf("%s: %v", lines.Text(), lines.Err())
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); shout(t, at[0].Local) != "HELLO"; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); shout(t, at[0].Local) != "HELLO"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not answer")
 		}

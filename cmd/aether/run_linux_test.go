@@ -86,8 +86,8 @@ func TestRunIsTheCommandsOwn(t *testing.T) {
 		{"pid 1 is not the command", "", []string{"--", "sh", "-c", "echo $$"}, "2\n", "", 0},
 		{"no such command", "", []string{"--", "no-such-command"}, "", "not in PATH", 127},
 		{"not executable", "", []string{"--", "/etc/passwd"}, "", "cannot be run", 126},
-		{"timeout", "", []string{"--timeout", "200ms", "--", "sleep", "60"}, "", "--timeout", 124},
-		{"a timeout that is not reached", "", []string{"--timeout", "60s", "--", "echo", "x"}, "x\n", "", 0},
+		{"timeout", "", []string{"--timeout", "200ms", "--", "sleep", "1000"}, "", "--timeout", 124},
+		{"a timeout that is not reached", "", []string{"--timeout", "10m", "--", "echo", "x"}, "x\n", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if len(c.args) > 1 && c.args[1] == "python3" {
@@ -186,7 +186,7 @@ func TestRunReportsTheProcessLimit(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("refused processes are counted by a cgroup, which an ordinary user has only where one is delegated")
 	}
-	got := run(t, "", "--pids", "8", "--json", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1 & done")
+	got := run(t, "", "--pids", "8", "--json", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 > /dev/null 2>&1 & done")
 	if !strings.Contains(got.stdout, `"limits_reached": [
     "processes"
   ]`) {
@@ -247,7 +247,7 @@ func TestASecondInterruptEndsEverything(t *testing.T) {
 		cmd.Wait()
 	}()
 	// Two that come before the first is taken are one, so they go on.
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		select {
 		case <-ended:
 		case <-time.After(50 * time.Millisecond):

@@ -172,14 +172,17 @@ func list(t *testing.T, name string) *listed {
 	return nil
 }
 
+// patience is how long what must happen is waited for, also on a host that is slow: who
+// waits for it that long has found a defect.
+const patience = 2 * time.Minute
+
 func eventually(holds func() bool) bool {
-	for range 300 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return true
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	return false
+	return holds()
 }
 
 // A child ends with whoever asked for it, however that one ends.

@@ -21,9 +21,10 @@ func TestLockOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		holder int
-		want   sandbox.Class
-	}{"dead": {ended.Process.Pid, 0}, "alive": {os.Getpid(), sandbox.Conflict}} {
+		holder   int
+		released time.Duration // long after it is given up, or before the waiting ends
+		want     sandbox.Class
+	}{"dead": {ended.Process.Pid, 100 * time.Millisecond, 0}, "alive": {os.Getpid(), dyingTime / 2, sandbox.Conflict}} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, lockName)
 		lock, err := storedir.Try(path)
@@ -33,7 +34,7 @@ func TestLockOfTheDead(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strconv.Itoa(c.holder)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		released := time.AfterFunc(300*time.Millisecond, func() { _ = lock.Release() })
+		released := time.AfterFunc(c.released, func() { _ = lock.Release() })
 		d, err := Open(dir, slog.New(slog.DiscardHandler))
 		if c.want == 0 && err != nil || c.want != 0 && sandbox.ClassOf(err) != c.want {
 			t.Errorf("%s: %v", name, err)

@@ -49,16 +49,15 @@ func again(t *testing.T, who string, id int, flags, env []string, start func(pro
 // run tries until the program is not being written any more: a child that
 // another goroutine forked meanwhile holds the open file until it executes.
 func run(start func() *exec.Cmd, dir string, env []string) (out []byte, err error) {
-	for range 100 {
+	for end := time.Now().Add(time.Minute); ; {
 		cmd := start()
 		cmd.Dir = dir
 		cmd.Env = append(append(append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), env...), cmd.Env...)
-		if out, err = cmd.CombinedOutput(); !errors.Is(err, syscall.ETXTBSY) {
-			break
+		if out, err = cmd.CombinedOutput(); !errors.Is(err, syscall.ETXTBSY) || time.Now().After(end) {
+			return out, err
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return out, err
 }
 
 // timeLeft has the tests end, and say where they hang, before those who wait for

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is for tools on a machine that does much else.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // bench is a home without settings, and a host of files that nobody may ask.
 type bench struct {

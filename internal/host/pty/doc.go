@@ -1,3 +1,3 @@
-// Package pty makes pairs of terminal ends and sets their size. It opens no
+// Package pty makes pairs of terminal ends, sets their size and hides what is typed. It opens no
 // path: which terminal device a sandbox has is for the caller to say.
 package pty

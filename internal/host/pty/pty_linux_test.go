@@ -2,6 +2,7 @@ package pty
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -46,5 +47,45 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	if slave, err := Open(f); err == nil {
 		slave.Close()
 		t.Error("/dev/null was taken for a terminal")
+	}
+}
+
+// TestHide: what is typed is read and not shown, until it is to be shown again.
+func TestHide(t *testing.T) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("this host has no terminals: %v", err)
+	}
+	defer master.Close()
+	slave, err := Open(master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	show, err := Hide(int(slave.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := func(text string) {
+		t.Helper()
+		if _, err := master.WriteString(text + "\r"); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 16)
+		if n, err := slave.Read(buf); err != nil || string(buf[:n]) != text+"\n" {
+			t.Errorf("read %q, %v", buf[:n], err)
+		}
+	}
+	typed("hush")
+	if err := show(); err != nil {
+		t.Fatal(err)
+	}
+	typed("said")
+	buf := make([]byte, 16)
+	if n, err := master.Read(buf); err != nil || !strings.HasPrefix(string(buf[:n]), "said") { // which would come after hush
+		t.Errorf("shown is %q, %v", buf[:n], err)
+	}
+	if show, err := Hide(-1); err == nil {
+		t.Errorf("no terminal is hidden: %v", show())
 	}
 }

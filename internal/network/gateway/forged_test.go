@@ -47,7 +47,7 @@ func TestForgedHello(t *testing.T) {
 			t.Fatal(err)
 		}
 		client := tls.Client(conn, &tls.Config{ServerName: sni, InsecureSkipVerify: true})
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		if err := client.Handshake(); (err == nil) != want {
 			t.Errorf("a hello for %q: %v", sni, err)
 		}
@@ -75,7 +75,7 @@ func TestHiddenHello(t *testing.T) {
 	if _, err := conn.Write(withExtension(t, hello.Bytes(), encryptedHello)); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("%d bytes came back", n)
 	}
@@ -150,7 +150,7 @@ func (b *box) ask(name string, port uint16, request string) int {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(conn, request); err != nil {
 		b.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (b *box) checkSecond(port uint16) {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	reader := bufio.NewReader(conn)
 	for _, c := range []struct {
 		host string

@@ -65,7 +65,7 @@ func (a *asks) ask(name string, kind dnsmessage.Type) dnsmessage.Message {
 		a.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		a.Fatal(err)
 	}
 	if _, err := conn.Write(question(a, name, kind)); err != nil {

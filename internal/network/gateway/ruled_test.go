@@ -159,7 +159,7 @@ func (b *box) rawTLS(name string, port uint16, request string) (int, string) {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	client := tls.Client(conn, &tls.Config{ServerName: name, RootCAs: b.trusting()})
 	if _, err := io.WriteString(client, request); err != nil {
 		b.Fatal(err)
@@ -192,7 +192,7 @@ func TestNothingButRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		if err := tls.Client(conn, &tls.Config{ServerName: sni, InsecureSkipVerify: true}).Handshake(); err == nil {
 			t.Errorf("a hello for %q was answered", sni)
 		}
@@ -212,7 +212,7 @@ func TestNothingButRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if err := tls.Client(conn, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true}).Handshake(); err == nil {
 		t.Error("a.example was reached by its address")
 	}
@@ -315,7 +315,7 @@ func TestWebSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	_ = raw.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = raw.SetDeadline(time.Now().Add(patience))
 	conn := tls.Client(raw, &tls.Config{ServerName: "a.example", RootCAs: b.trusting()})
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	r := bufio.NewReader(conn)

@@ -26,6 +26,10 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 )
 
+// patience is how long what must happen is waited for, also on a host that is slow: who
+// waits for it that long has found a defect.
+const patience = time.Minute
+
 // wire is one end of a cable.
 type wire struct {
 	in, out chan []byte
@@ -179,7 +183,7 @@ func full(addr netip.Addr, port uint16) tcpip.FullAddress {
 }
 
 func (b *box) dial(addr netip.Addr, port uint16) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	return gonet.DialContextTCP(ctx, b.stack, full(addr, port), ipv4.ProtocolNumber)
 }
@@ -193,7 +197,7 @@ func (b *box) resolve(name string) (netip.Addr, error) {
 		}
 		return gonet.DialTCP(b.stack, server, ipv4.ProtocolNumber)
 	}}
-	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	list, err := r.LookupNetIP(ctx, "ip4", name+".")
 	if err != nil {
@@ -222,7 +226,7 @@ func serve(t *testing.T, address string) uint16 {
 
 // greeting is what a host says first.
 func greeting(conn net.Conn) (string, error) {
-	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
 	buf := make([]byte, 100)
@@ -233,7 +237,7 @@ func greeting(conn net.Conn) (string, error) {
 // decision waits for one.
 func (b *box) decision(is func(sandbox.NetworkDecision) bool) {
 	b.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b.mu.Lock()
 		found := slices.ContainsFunc(b.told, is)
 		b.mu.Unlock()

@@ -143,7 +143,7 @@ func TestSpokenLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{line, "and more\n"} {
-			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(patience))
 			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestLenientServer(t *testing.T) {
 			}
 			_, _ = io.WriteString(conn, piece) // it may have been cut
 		}
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		if said, _ := io.ReadAll(conn); strings.Contains(string(said), "the secret") {
 			t.Errorf("%q: %q", pieces, said)
 		}
@@ -209,7 +209,7 @@ func TestUnfinishedLine(t *testing.T) {
 	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if said, _ := io.ReadAll(conn); strings.Contains(string(said), "the secret") {
 		t.Errorf("%q", said)
 	}

@@ -62,7 +62,7 @@ func awaitAnswer(t *testing.T, w *wire) {
 			if binary.BigEndian.Uint16(frame[12:]) == uint16(header.ARPProtocolNumber) {
 				return
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("no answer")
 		}
 	}

@@ -105,5 +105,5 @@ func (b *box) client(roots *x509.CertPool, second bool) *http.Client {
 		TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: second,
 	}
 	b.Cleanup(t.CloseIdleConnections)
-	return &http.Client{Transport: t, Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: t, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

@@ -2,7 +2,7 @@
 import { endAll } from './help.mjs'
 
 const only = process.env.ONLY && new RegExp(process.env.ONLY)
-const seconds = Number(process.env.SECONDS ?? 60)
+const seconds = Number(process.env.SECONDS ?? 240)
 const files = process.env.FILES.split(' ')
 for (const file of files) {
   for (const [name, run] of Object.entries((await import(`./${file}.mjs`)).default)) {

@@ -27,7 +27,7 @@ async def _(c):
 @behaviour("run: too long")
 async def _(c):
     box = await shared(c)
-    await fails(lambda: box.commands.run("sleep 30", timeout=0.5), e2b.TimeoutException)
+    await fails(lambda: box.commands.run("sleep 600", timeout=0.5), e2b.TimeoutException)
 
 
 @behaviour("background: listed, connected to and killed")
@@ -346,7 +346,7 @@ async def _(c):
 async def _(c):
     box = await code_box(c)
     context = await of(box.create_code_context(language="python"))
-    await fails(lambda: box.run_code("import time\ntime.sleep(30)", context=context, timeout=0.5), e2b.TimeoutException)
+    await fails(lambda: box.run_code("import time\ntime.sleep(600)", context=context, timeout=0.5), e2b.TimeoutException)
 
 
 @behaviour("code: a shell's")

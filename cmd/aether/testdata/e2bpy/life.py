@@ -83,6 +83,7 @@ async def _(c):
 async def _(c):
     box = await make(c)
     handle = await of(box.commands.run("echo kept > /tmp/kept; sleep 1000", background=True))
+    await said(box, "until [ -s /tmp/kept ]; do sleep 0.01; done")
     await of(box.pause())
     same((await of(c.Sandbox.get_info(box.sandbox_id))).state, e2b.SandboxState.PAUSED)
     box = await of(c.Sandbox.connect(box.sandbox_id))

@@ -20,7 +20,7 @@ async def main():
                 continue
             began, error = time.monotonic(), None
             try:
-                await asyncio.wait_for(run(c), 60)
+                await asyncio.wait_for(run(c), 240)
             except Exception:
                 error = traceback.format_exc()
             print(json.dumps({"name": f"{c.name}: {name}", "ms": int((time.monotonic() - began) * 1000), "error": error or ""}), flush=True)
