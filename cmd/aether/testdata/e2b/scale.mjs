@@ -1,6 +1,19 @@
 // Many at once.
 import assert from 'node:assert/strict'
+import { Sandbox } from 'e2b'
 import { keep, make } from './help.mjs'
+
+// elsewhere is the same sandbox by another name of the daemon: the client has 200 connections
+// to each, for commands and watches together.
+async function elsewhere(box) {
+  const url = process.env.E2B_SANDBOX_URL
+  process.env.E2B_SANDBOX_URL = url.replace('127.0.0.1', 'localhost')
+  try {
+    return await Sandbox.connect(box.sandboxId)
+  } finally {
+    process.env.E2B_SANDBOX_URL = url
+  }
+}
 
 export default {
   'scale: a hundred forks in one call': async () => {
@@ -28,14 +41,14 @@ export default {
   'scale: two hundred watches, some of them of the same directories': async () => {
     const box = await make()
     await box.commands.run('mkdir -p /tmp/w && cd /tmp/w && seq 100 | xargs mkdir')
+    const other = await elsewhere(box)
     const came = [], seen = []
     const handles = await Promise.all(Array.from({ length: 200 }, async (_, i) => {
       let tell
       seen.push([])
       came.push(new Promise((resolve) => { tell = resolve }))
-      return box.files.watchDir(`/tmp/w/${(i % 100) + 1}`, (e) => { seen[i].push(`${e.type} ${e.name}`); if (e.name === 'last') tell() }, { timeoutMs: 0 })
+      return (i < 100 ? box : other).files.watchDir(`/tmp/w/${(i % 100) + 1}`, (e) => { seen[i].push(`${e.type} ${e.name}`); if (e.name === 'last') tell() }, { timeoutMs: 0 })
     }))
-    // By files: the client has 200 connections for commands and watches together.
     await box.files.write(Array.from({ length: 100 }, (_, i) => ({ path: `/tmp/w/${i + 1}/new`, data: 'x' })))
     await Promise.all(handles.splice(0, 50).map((h) => h.stop()))
     await box.commands.run('cd /tmp/w && for d in *; do mkdir $d/last; done')
