@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -196,6 +198,8 @@ func merge(areas [][]string) (merged [][]string) {
 // in the same cell.
 func TestForkLooksLikeACommand(t *testing.T) {
 	needRoot(t, "fork of such cells")
+	signal.Ignore(syscall.SIGHUP) // as what nohup starts does, and neither of them
+	t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
 	driver, _ := newDriver(t)
 	source := create(t, driver, sandbox.Spec{Limits: sandbox.Limits{Processes: 100}})
 	was := converse(t, source, 0, "python3", "-c", mirror)

@@ -158,7 +158,7 @@ func (s script) becomeInit() {
 // and has the kernel reap every orphan by itself.
 func (s script) reapOrphans() {
 	const ignore = 1 // SIG_IGN
-	action, mem := s.Bytes(actionSize)
+	action, mem := s.Bytes(32)
 	binary.LittleEndian.PutUint64(mem, ignore)
 	s.Call(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), action, 0, 8)
 }

@@ -114,7 +114,6 @@ func (s script) enter(c *Cell, t target, command Command) (inside spawn.Step, er
 		return inside, err
 	}
 	s.part(partExecute)
-	s.heedSignals()
 	s.unmaskSignals()
 	s.Call(unix.SYS_EXECVE, s.String(command.Path), s.Strings(command.Args), s.Strings(command.Env))
 	return inside, nil

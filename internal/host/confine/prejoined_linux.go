@@ -174,7 +174,6 @@ func (e *prejoined) finish(command Command) (inside spawn.Step) {
 	}
 	inside = s.session(command)
 	s.part(partExecute)
-	s.heedSignals()
 	s.unmaskSignals()
 	s.Call(unix.SYS_EXECVE, s.String(command.Path), s.Strings(command.Args), s.Strings(command.Env))
 	return inside

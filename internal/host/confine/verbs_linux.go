@@ -2,7 +2,6 @@ package confine
 
 import (
 	"encoding/binary"
-	"os/signal"
 
 	"aether/internal/host/spawn"
 
@@ -134,26 +133,6 @@ func (s script) closeFrom(fd uintptr) {
 }
 
 func (s script) prctl(args ...uintptr) spawn.Step { return s.Call(unix.SYS_PRCTL, args...) }
-
-// heedSignals has a command ignore no signal that this program ignores, as daemons ignore
-// SIGPIPE and nohup has a program ignore SIGHUP: that would survive its execution.
-func (s script) heedSignals() {
-	var action uintptr
-	for n := unix.Signal(1); n < firstRealTime; n++ {
-		if !signal.Ignored(n) {
-			continue
-		}
-		if action == 0 {
-			action, _ = s.Bytes(actionSize)
-		}
-		s.Call(unix.SYS_RT_SIGACTION, uintptr(n), action, 0, 8)
-	}
-}
-
-const (
-	firstRealTime = 32
-	actionSize    = 32
-)
 
 // unmaskSignals is the last step before a program is executed.
 func (s script) unmaskSignals() {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os/signal"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -92,21 +93,48 @@ func NewScript(size int) (*Script, error) {
 		return nil, fmt.Errorf("spawn: arguments of %d bytes are over %d: %w", size, maxArena, unix.E2BIG)
 	}
 	if size > defaultArena {
-		s, err := mapScript(size)
+		s, err := mapScript(size + actionSize)
 		if err == nil {
-			s.leaveTable()
+			s.begin()
 		}
 		return s, err
 	}
 	switch got := scripts.Get().(type) {
 	case *Script:
 		got.reset()
-		got.leaveTable()
+		got.begin()
 		return got, nil
 	case error:
 		return nil, got
 	}
 	return nil, errors.New("spawn: impossible pool content")
+}
+
+// begin appends what every child begins with.
+func (s *Script) begin() {
+	s.leaveTable()
+	s.heedSignals()
+}
+
+const (
+	firstRealTime = 32 // signal
+	actionSize    = 32 // of what is done about one
+)
+
+// heedSignals has the child ignore none of the signals that this program ignores: that
+// survives executions, as daemons ignore SIGPIPE and nohup has a program ignore SIGHUP. What
+// is caught here the kernel has forgotten by now.
+func (s *Script) heedSignals() {
+	var heed uintptr
+	for n := unix.Signal(1); n < firstRealTime; n++ {
+		if !signal.Ignored(n) {
+			continue
+		}
+		if heed == 0 {
+			heed, _ = s.Bytes(actionSize)
+		}
+		s.Call(unix.SYS_RT_SIGACTION, uintptr(n), heed, 0, 8)
+	}
 }
 
 func mapScript(arena int) (*Script, error) {
