@@ -39,6 +39,23 @@ type Extent struct {
 	File        uint32
 }
 
+// ExtentSize is of an Extent as it is kept.
+const ExtentSize = 20
+
+// Append appends it as it is kept.
+func (e Extent) Append(to []byte) []byte {
+	to = binary.LittleEndian.AppendUint64(to, uint64(e.Start))
+	to = binary.LittleEndian.AppendUint64(to, uint64(e.Size))
+	return binary.LittleEndian.AppendUint32(to, e.File)
+}
+
+// Take reads it from bytes that have it, and gives the rest of them.
+func (e *Extent) Take(from []byte) []byte {
+	e.Start, e.Size = int64(binary.LittleEndian.Uint64(from)), int64(binary.LittleEndian.Uint64(from[8:]))
+	e.File = binary.LittleEndian.Uint32(from[16:])
+	return from[ExtentSize:]
+}
+
 const (
 	pageSize = 4096
 	// maxFiles is how many files there are at most: one for all, and those of forks. When
