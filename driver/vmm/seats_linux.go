@@ -24,8 +24,8 @@ const (
 	leastSeats = 2
 	mostSeats  = 8
 	burstTime  = 5 * time.Second
-	// calmTime is after how long others are started in the place of those that were taken: who
-	// took them has the host's processors until then.
+	// calmTime is how long after the last machine came up others are started in the place of
+	// those that were taken: who made it has the host's processors until then.
 	calmTime = 100 * time.Millisecond
 	// idleTime is after how long without a machine none is kept.
 	idleTime = time.Minute
@@ -138,11 +138,14 @@ func (e *engine) takeSeat(ctx context.Context) (*seat, error) {
 	if err != nil {
 		return &seat{}, err
 	}
-	for s := e.seats.take(e); s != nil && ctx.Err() == nil; s = e.seats.next() {
+	for s := e.seats.next(); s != nil; s = e.seats.next() {
 		if s.of == now && s.greet(ctx) == nil {
 			return s, nil
 		}
 		e.dismiss(s)
+		if ctx.Err() != nil {
+			return &seat{}, ctx.Err()
+		}
 	}
 	return e.newSeat(ctx)
 }
@@ -161,10 +164,10 @@ type seats struct {
 	mu     sync.Mutex
 	list   []*seat
 	closed bool
-	// used is when the last was needed, and taken how many were since the last look; more is
-	// how many were needed at once by then, at burst.
-	used, burst time.Time
-	taken, more int
+	// used is when the last was needed, taken how many were since the last look, and making how
+	// many of those machines are not up yet; more is how many were needed at once, at burst.
+	used, burst         time.Time
+	taken, making, more int
 
 	timer   *time.Timer // of the next look, at due; nil for none
 	due     time.Time
@@ -174,14 +177,20 @@ type seats struct {
 	told    time.Time          // when it was last logged that none can be started
 }
 
-// take is next for a machine that is being made.
-func (w *seats) take(e *engine) *seat {
+// needed says that a machine is being made, until made is called, when it is up or will never be.
+func (w *seats) needed(e *engine) (made func()) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.used = time.Now()
 	w.taken++
-	w.lookAfter(e, calmTime)
-	w.mu.Unlock()
-	return w.next()
+	w.making++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.making--; w.making == 0 {
+			w.lookAfter(e, calmTime)
+		}
+	}
 }
 
 // next is one that waits, if there is one.
@@ -214,7 +223,7 @@ func (e *engine) look() {
 	w := &e.seats
 	w.mu.Lock()
 	w.timer = nil
-	if w.closed || w.looking { // who looks will look again
+	if w.closed || w.looking || w.making > 0 { // it will be looked again
 		w.mu.Unlock()
 		return
 	}
@@ -233,6 +242,7 @@ func (e *engine) look() {
 	defer w.mu.Unlock()
 	w.looking = false
 	switch {
+	case w.making > 0:
 	case w.taken > 0:
 		w.lookAfter(e, calmTime)
 	case w.more > 0:

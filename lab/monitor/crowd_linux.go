@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	if err != nil {
 		return c, err
 	}
-	old, err := lab.ReadProcesses()
+	old, err := withGuests()
 	if err != nil {
 		return c, err
 	}
@@ -73,6 +74,29 @@ func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	}
 	c.Ran, err = weigh(ctx, before, old, n)
 	return c, err
+}
+
+// withGuests are all processes but those of ours that have no guest yet: monitors that wait may
+// be those of the children, and what they and those in their place hold is on the children's
+// account.
+func withGuests() (lab.Processes, error) {
+	all, err := lab.ReadProcesses()
+	if err != nil {
+		return nil, err
+	}
+	for pid, p := range all {
+		if p.Parent != os.Getpid() {
+			continue
+		}
+		w, err := readWeight(pid)
+		if err != nil {
+			return nil, err
+		}
+		if w.GuestKiB == 0 {
+			delete(all, pid)
+		}
+	}
+	return all, nil
 }
 
 func each(ctx context.Context, children []sandbox.Instance, do func(context.Context, sandbox.Instance) error) error {

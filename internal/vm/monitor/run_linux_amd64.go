@@ -44,6 +44,7 @@ func parse(args []string) (o options, err error) {
 // process is the machine and those who talk to it.
 type process struct {
 	kvm     *os.File
+	board   *vm.Board // for its machine; nil once it has been used
 	console io.Writer
 	errors  io.Writer
 	// mu is held while the machine is made, and by each request.
@@ -77,6 +78,9 @@ func Run(args []string, console, messages io.Writer) error {
 	}
 	// Before it is handed anything of a machine's, for whom it may wait.
 	if err := confine(); err != nil {
+		return err
+	}
+	if p.board, err = vm.Prepare(p.kvm); err != nil {
 		return err
 	}
 	go p.connectAll(guest)
@@ -121,10 +125,11 @@ func (p *process) make(memory *guestmem.Memory, cpus int, disk *os.File) (*vm.Ma
 	if err != nil {
 		return nil, err
 	}
-	c := vm.Config{KVM: p.kvm, Memory: memory, CPUs: cpus, Disk: root, Console: p.console}
+	c := vm.Config{KVM: p.kvm, Board: p.board, Memory: memory, CPUs: cpus, Disk: root, Console: p.console}
 	if p.writable != nil { // and no interface that holds none
 		c.Writable = p.writable
 	}
+	p.board = nil
 	return vm.New(c)
 }
 
