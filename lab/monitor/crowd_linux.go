@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"aether/lab"
@@ -89,7 +91,7 @@ func withGuests() (lab.Processes, error) {
 			continue
 		}
 		w, err := readWeight(pid)
-		if err != nil {
+		if err != nil && !ended(err) {
 			return nil, err
 		}
 		if w.GuestKiB == 0 {
@@ -98,6 +100,9 @@ func withGuests() (lab.Processes, error) {
 	}
 	return all, nil
 }
+
+// ended says that a process did before it was weighed, as a monitor may that waits no longer.
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
 func each(ctx context.Context, children []sandbox.Instance, do func(context.Context, sandbox.Instance) error) error {
 	for n, child := range children {
@@ -145,6 +150,9 @@ func weigh(ctx context.Context, before lab.Memory, old lab.Processes, n int) (w 
 	machines := 0
 	for pid := range ours {
 		one, err := readWeight(pid)
+		if ended(err) {
+			continue
+		}
 		if err != nil {
 			return w, err
 		}
