@@ -89,14 +89,23 @@ func (m *machine) copy(ctx context.Context, forker Forker) (_ *copies, err error
 	if err := m.standStill(ctx); err != nil {
 		return nil, errors.Join(err, files.close())
 	}
-	said, err := forker.Fork(ctx, files.Copying)
-	let := m.letGoBeside(ctx, began)
+	// Whatever becomes of the caller from here on: a monitor that nobody listens to ends, and this
+	// program is to know which files the memory of its machine is in.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
+	defer cancel()
+	said, err := forker.Fork(whole, files.Copying)
+	let := m.letGoBeside(whole, began)
 	defer func() { err = errors.Join(err, <-let) }()
 	if err != nil {
 		return nil, errors.Join(err, files.close())
 	}
 	m.forkFreeze.Store(int64(said.Pause))
-	return m.takeCopy(ctx, said, files)
+	made, err := m.takeCopy(whole, said, files)
+	if err == nil && ctx.Err() != nil {
+		made.close()
+		return nil, ctx.Err()
+	}
+	return made, err
 }
 
 // letGoBeside lets the commands of a machine go on that is not paused, while others see to its
