@@ -78,23 +78,35 @@ func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	return c, err
 }
 
-// withGuests are all processes but those of ours that have no guest yet: monitors that wait may
-// be those of the children, and what they and those in their place hold is on the children's
-// account.
+// withGuests are all processes but monitors of ours that have no guest yet: those that wait may
+// be the children's, and what they and those in their place hold is on the children's account.
 func withGuests() (lab.Processes, error) {
 	all, err := lab.ReadProcesses()
 	if err != nil {
 		return nil, err
 	}
+	without, monitors := map[int]string{}, map[string]bool{} // by the program that they run
 	for pid, p := range all {
 		if p.Parent != os.Getpid() {
 			continue
 		}
 		w, err := readWeight(pid)
-		if err != nil && !ended(err) {
-			return nil, err
+		var program string
+		if err == nil {
+			program, err = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		}
-		if w.GuestKiB == 0 {
+		switch {
+		case ended(err):
+		case err != nil:
+			return nil, err
+		case w.GuestKiB > 0:
+			monitors[program] = true
+		default:
+			without[pid] = program
+		}
+	}
+	for pid, program := range without {
+		if monitors[program] {
 			delete(all, pid)
 		}
 	}
