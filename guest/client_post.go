@@ -23,7 +23,27 @@ type dial = func(context.Context) (net.Conn, error)
 // connection of its own. Errors: Unsupported if the guest has no such path, Exhausted if it
 // has no room.
 func Post(ctx context.Context, dial dial, path string, body io.Reader) error {
-	res, err := call(ctx, dial, http.MethodPost, path, body)
+	return post(ctx, newHTTPClient(dial, false), path, body)
+}
+
+// Poster posts over one connection, one request after another.
+type Poster struct{ client *http.Client }
+
+// NewPoster makes one, which dials when it is needed.
+func NewPoster(dial func(context.Context) (net.Conn, error)) *Poster {
+	return &Poster{newHTTPClient(dial, true)}
+}
+
+// Post is as the function of that name.
+func (p *Poster) Post(ctx context.Context, path string, body io.Reader) error {
+	return post(ctx, p.client, path, body)
+}
+
+// Close gives the connection up.
+func (p *Poster) Close() { p.client.CloseIdleConnections() }
+
+func post(ctx context.Context, client *http.Client, path string, body io.Reader) error {
+	res, err := call(ctx, client, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}
@@ -44,7 +64,7 @@ const (
 // Fetch copies a stream of a guest that is no longer than a bound. Errors: as Post;
 // Exhausted for a longer one.
 func Fetch(ctx context.Context, dial dial, path string, to io.Writer, most int64) error {
-	res, err := call(ctx, dial, http.MethodGet, path, nil)
+	res, err := call(ctx, newHTTPClient(dial, false), http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -65,13 +85,17 @@ func Fetch(ctx context.Context, dial dial, path string, to io.Writer, most int64
 	return nil
 }
 
-func call(ctx context.Context, dial dial, method, path string, body io.Reader) (*http.Response, error) {
-	client := http.Client{Transport: &http.Transport{
+func newHTTPClient(dial dial, stays bool) *http.Client {
+	return &http.Client{Transport: &http.Transport{
 		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		DisableKeepAlives:      true,
+		DisableKeepAlives:      !stays,
 		DisableCompression:     true,
+		MaxIdleConns:           1,
 		MaxResponseHeaderBytes: maxHeader,
 	}, CheckRedirect: stay}
+}
+
+func call(ctx context.Context, client *http.Client, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, clientURL+path, body)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package guest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"runtime"
@@ -44,5 +46,48 @@ func TestEndlessRefusal(t *testing.T) {
 				t.Errorf("%d MiB, %.300v", took>>20, err)
 			}
 		})
+	}
+}
+
+// TestPoster: one request after another goes over one connection, which is given up at the end.
+func TestPoster(t *testing.T) {
+	ours, theirs := net.Pipe()
+	dials := 0
+	p := guest.NewPoster(func(context.Context) (net.Conn, error) {
+		if dials++; dials > 1 {
+			return nil, errors.New("there is one connection")
+		}
+		return ours, nil
+	})
+	served := make(chan error, 1)
+	go func() {
+		in := bufio.NewReader(theirs)
+		for n := range 2 {
+			req, err := http.ReadRequest(in)
+			if err == nil && (req.Method != http.MethodPost || req.Close) {
+				err = fmt.Errorf("request %d is %+v", n, req)
+			}
+			if err == nil {
+				_, err = io.WriteString(theirs, "HTTP/1.1 204 No Content\r\n\r\n")
+			}
+			if err != nil {
+				served <- err
+				return
+			}
+		}
+		_, err := in.ReadByte()
+		if err == io.EOF {
+			err = nil
+		}
+		served <- err
+	}()
+	for _, path := range []string{"/one", "/two"} {
+		if err := p.Post(t.Context(), path, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	p.Close()
+	if err := <-served; err != nil || dials != 1 {
+		t.Errorf("%d dials, %v", dials, err)
 	}
 }

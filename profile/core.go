@@ -12,7 +12,7 @@ var core = []entry{
 		evidence: [...]string{
 			"Scored by design: a sandbox is forked copy-on-write from a warm template and skips the boot; only a host's first template pays for one whole boot.",
 			"Scored by design: one base template backs the whole fleet page by page, so a fork costs the pages that it dirties and not a guest's full memory.",
-			"A guest kernel of its own behind KVM, in a jailed monitor with 41 system calls, three devices and no network card; no years in production behind it: below Firecracker and QEMU for that.",
+			"A guest kernel of its own behind KVM, in a jailed monitor with 42 system calls, three devices and no network card; no years in production behind it: below Firecracker and QEMU for that.",
 			"A running machine is forked live: memory is sealed and shared page by page, forks of forks 16 deep, identities renewed before anything runs; checksummed snapshots restore by mapping.",
 			"Scored by design: about 30 MCP tools, the same set in the formats of 3 providers (OpenAI, Anthropic, Gemini), an agent runtime and a REST API for agents.",
 		},

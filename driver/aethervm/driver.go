@@ -40,26 +40,16 @@ var system = vmm.System{
 	MaxCPUs:    4,
 	SavedFiles: []string{"state"},
 	Inherit:    arguments,
-	Handed:     true,
-	Layered:    true,
-	Monitor:    newMonitor,
+	// The program needs little memory, of which huge pages would be mostly empty.
+	Environment: []string{"GODEBUG=disablethp=1"},
+	Handed:      true,
+	Layered:     true,
+	Monitor:     newMonitor,
 }
 
-// arguments are numbers of descriptors, and what the machine is like.
-func arguments(hw vmm.Hardware, has vmm.Descriptors) []string {
-	list := []string{"-memory", strconv.FormatInt(hw.MemoryMiB, 10), "-cpus", strconv.Itoa(hw.CPUs)}
-	for _, flag := range []struct{ name, of string }{
-		{"-control", vmm.Socket}, {"-guest", vmm.Vsock}, {"-kvm", vmm.KVM}, {"-disk", vmm.Disk}, {"-kernel", vmm.Kernel}, {"-initramfs", vmm.Initramfs},
-		{"-memory-file", vmm.Memory}, {"-base", vmm.Base}, {"-upper", vmm.Upper},
-	} {
-		if fd, given := has[flag.of]; given {
-			list = append(list, flag.name, strconv.Itoa(fd))
-		}
-	}
-	if _, boots := has[vmm.Kernel]; boots {
-		list = append(list, "-words", words)
-	}
-	return list
+// arguments are numbers of descriptors, and nothing of a machine.
+func arguments(_ vmm.Hardware, has vmm.Descriptors) []string {
+	return []string{"-control", strconv.Itoa(has[vmm.Socket]), "-guest", strconv.Itoa(has[vmm.Vsock]), "-kvm", strconv.Itoa(has[vmm.KVM])}
 }
 
 // readVersion reads what the program says it is.

@@ -26,6 +26,7 @@ type monitor struct {
 
 var (
 	_ vmm.Monitor = (*monitor)(nil)
+	_ vmm.Booter  = (*monitor)(nil)
 	_ vmm.Forker  = (*monitor)(nil)
 )
 
@@ -44,8 +45,26 @@ func (m *monitor) Hello(ctx context.Context) error {
 	return m.tell(ctx, "hello")
 }
 
-// Boot implements vmm.Monitor. It has done so already.
-func (m *monitor) Boot(context.Context, vmm.Hardware, string) error { return nil }
+var errFiles = errors.New("it boots from files that it is handed")
+
+// Boot implements vmm.Monitor.
+func (m *monitor) Boot(context.Context, vmm.Hardware, string) error { return errFiles }
+
+// BootFrom implements vmm.Booter.
+func (m *monitor) BootFrom(ctx context.Context, hw vmm.Hardware, from vmm.BootFiles) error {
+	if err := m.giveDisk(ctx, from.Writable); err != nil {
+		return err
+	}
+	return m.tell(ctx, fmt.Sprintf("boot %d %d %d %s", from.Longest, hw.MemoryMiB, hw.CPUs, words), from.Root, from.Memory, from.Kernel, from.Initramfs)
+}
+
+// giveDisk hands over a writable disk, if there is one.
+func (m *monitor) giveDisk(ctx context.Context, files []*os.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	return m.tell(ctx, "disk", files...)
+}
 
 // Pause implements vmm.Monitor.
 func (m *monitor) Pause(ctx context.Context) error { return m.tell(ctx, "pause") }
@@ -58,12 +77,10 @@ func (m *monitor) Save(ctx context.Context, to vmm.State) error { return m.tell(
 
 // Load implements vmm.Monitor.
 func (m *monitor) Load(ctx context.Context, from vmm.State) error {
-	if len(from.Disk) > 0 {
-		if err := m.tell(ctx, "disk", from.Disk...); err != nil {
-			return err
-		}
+	if err := m.giveDisk(ctx, from.Disk); err != nil {
+		return err
 	}
-	return m.tell(ctx, "load", append([]*os.File{from.File}, from.Memory...)...)
+	return m.tell(ctx, fmt.Sprintf("load %d", from.Longest), append([]*os.File{from.File, from.Root}, from.Memory...)...)
 }
 
 // Fork implements vmm.Forker.
@@ -105,7 +122,8 @@ const maxAnswer = 512
 func (m *monitor) tell(ctx context.Context, what string, files ...*os.File) error {
 	words, err := m.ask(ctx, what, files...)
 	if err == nil && len(words) > 0 {
-		err = &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, words)}
+		verb, _, _ := strings.Cut(what, " ")
+		err = &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", verb, words)}
 	}
 	return err
 }
@@ -115,6 +133,7 @@ func (m *monitor) ask(ctx context.Context, what string, files ...*os.File) ([]st
 	if m.conn == nil {
 		return nil, errors.New("it was not met")
 	}
+	verb, _, _ := strings.Cut(what, " ")
 	if err := m.conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
@@ -131,11 +150,11 @@ func (m *monitor) ask(ctx context.Context, what string, files ...*os.File) ([]st
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
 	words := strings.Fields(answer)
 	if len(words) == 0 || words[0] != "ok" {
-		return nil, &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, answer)}
+		return nil, &sandbox.Error{Class: sandbox.Unavailable, Reason: fmt.Sprintf("%s: aether-vmm says %q", verb, answer)}
 	}
 	return words[1:], nil
 }

@@ -50,8 +50,9 @@ func TestTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	for _, err := range []error{m.Hello(t.Context()), m.Boot(t.Context(), vmm.Hardware{}, ""), m.Pause(t.Context()), m.Save(t.Context(), vmm.State{File: state}),
-		m.Resume(t.Context()), m.Load(t.Context(), vmm.State{File: state})} {
+	files := vmm.BootFiles{Root: state, Memory: state, Kernel: state, Initramfs: state, Writable: []*os.File{state, state}, Longest: 7}
+	for _, err := range []error{m.Hello(t.Context()), m.(vmm.Booter).BootFrom(t.Context(), vmm.Hardware{MemoryMiB: 160, CPUs: 2}, files), m.Pause(t.Context()), m.Save(t.Context(), vmm.State{File: state}),
+		m.Resume(t.Context()), m.Load(t.Context(), vmm.State{File: state, Root: state, Longest: 9})} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -61,7 +62,7 @@ func TestTold(t *testing.T) {
 	for line := range told {
 		got = append(got, line)
 	}
-	if want := []string{"hello", "pause", "save", "resume", "load"}; !slices.Equal(got, want) {
+	if want := []string{"hello", "disk", "boot 7 160 2 " + words, "pause", "save", "resume", "load 9"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -151,14 +152,10 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	has := vmm.Descriptors{vmm.Socket: 3, vmm.Vsock: 4, vmm.KVM: 5, vmm.Disk: 6}
+	has := vmm.Descriptors{vmm.Socket: 3, vmm.Vsock: 4, vmm.KVM: 5}
 	got := strings.Join(arguments(vmm.Hardware{MemoryMiB: 256, CPUs: 2}, has), " ")
-	if want := "-memory 256 -cpus 2 -control 3 -guest 4 -kvm 5 -disk 6"; got != want {
+	if want := "-control 3 -guest 4 -kvm 5"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
-	}
-	has[vmm.Kernel], has[vmm.Initramfs], has[vmm.Memory] = 7, 8, 9
-	if got := arguments(vmm.Hardware{}, has); !slices.Contains(got, words) || !slices.Contains(got, "-memory-file") {
-		t.Errorf("%q", got)
 	}
 }
 

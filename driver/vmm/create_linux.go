@@ -160,13 +160,9 @@ func (m *machine) boot(ctx context.Context, files *os.File) (*instance, error) {
 	}
 	defer from.kernel.Close()
 	return m.start(ctx, beginning{fill: func(place workplace) error {
-		return errors.Join(from.give(place), m.giveMemory(place), m.writable.give(place))
-	}, begin: func(ctx context.Context) error {
-		if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs); err != nil {
-			return err
-		}
-		return m.place.booted()
-	}, greet: func(ctx context.Context) error { return m.settle(ctx, files) }})
+		return errors.Join(from.give(place), m.giveMemory(place))
+	}, begin: func(ctx context.Context) error { return m.place.boot(ctx, m) },
+		greet: func(ctx context.Context) error { return m.settle(ctx, files) }})
 }
 
 // settle makes the sandbox of a machine that has been set up.

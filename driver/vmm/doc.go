@@ -18,9 +18,11 @@
 //   - Inherit: the monitor has no directory but inherits open descriptors, its socket
 //     and the guest's serial port among them. A machine then has no name anywhere.
 //     Both are a workplace: home is the directory, wires are the descriptors.
-//   - Handed: the monitor is our own, is handed /dev/kvm and each connection to its guest
-//     as well, and is started in a jail (internal/host/jail). It is a Forker: forks share
-//     memory with their source, and are told from it before anything in them runs.
+//   - Handed: the monitor is our own, is started in a jail (internal/host/jail) with
+//     /dev/kvm and two sockets, and is handed everything of its machine, and each
+//     connection to its guest, over these. So it can be started ahead, and a few wait for
+//     the next machine (seats). It is a Forker: forks share memory with their source, and
+//     are told from it before anything in them runs.
 //   - Template: machines are not booted but go on from one that was, and was saved
 //     before it was anybody's. Its memory is a sealed file that every monitor maps
 //     for itself. See template; the guest's part is in guest/pid1.

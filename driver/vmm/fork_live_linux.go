@@ -76,72 +76,111 @@ func (i *instance) copy(ctx context.Context, forker Forker) (*copies, error) {
 	return made, i.ending(err)
 }
 
-func (m *machine) copy(ctx context.Context, forker Forker) (_ *copies, err error) {
+func (m *machine) copy(ctx context.Context, forker Forker) (made *copies, err error) {
+	m.forks++
+	if err := m.limit(); err != nil {
+		return nil, err
+	}
+	files, err := m.prepareCopy()
+	if err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	if err := m.standStill(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, files.close())
 	}
-	if !m.paused {
-		defer func() {
-			err = errors.Join(err, m.letGo(ctx))
-			m.forkPause.Store(int64(time.Since(began)))
-		}()
-	}
-	m.forks++
-	if m.group != nil {
-		if err := m.limit(); err != nil {
-			return nil, err
-		}
-	}
-	state, err := m.freezeMemory(ctx, forker)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range m.memory {
-		if err := seal(ctx, file); err != nil {
-			return nil, errors.Join(err, state.Close())
-		}
-	}
-	return m.share(state)
-}
-
-// freezeMemory has the monitor fork its machine.
-func (m *machine) freezeMemory(ctx context.Context, forker Forker) (state *os.File, err error) {
-	pages, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", m.process.pid))
-	if err != nil {
-		return nil, err
-	}
-	defer pages.Close()
-	if state, err = launch.MemoryFile("state", 0); err != nil {
-		return nil, err
-	}
-	layer, err := launch.MemoryFile(Memory, m.hardware.MemoryMiB*mebibyte)
-	if err != nil {
-		return nil, errors.Join(err, state.Close())
-	}
-	next, err := m.writable.next()
-	if err != nil {
-		return nil, errors.Join(err, state.Close(), layer.Close())
-	}
-	// It is a matter of a moment, and of an order without an answer nobody would know which
-	// files hold the memory now.
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
+	// Whatever becomes of the caller from here on: a monitor that nobody listens to ends, and this
+	// program is to know which files the memory of its machine is in.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTime)
 	defer cancel()
-	said, err := forker.Fork(patient, Copying{State: state, Layer: layer, Pages: pages, Frozen: m.writable.written(), Next: next.written()})
-	if err == nil {
-		err = errors.Join(m.keep(said.Kept, layer), m.writable.freeze(next))
-	} else {
-		next.close()
-		err = errors.Join(err, layer.Close())
-	}
-	if err == nil {
-		err = seal(ctx, state)
-	}
+	said, err := forker.Fork(whole, files.Copying)
+	let := m.letGoBeside(whole, began)
+	defer func() {
+		if err = errors.Join(err, <-let); err != nil && made != nil {
+			made.close()
+			made = nil
+		}
+	}()
 	if err != nil {
-		return nil, errors.Join(err, state.Close())
+		return nil, errors.Join(err, files.close())
 	}
 	m.forkFreeze.Store(int64(said.Pause))
-	return state, nil
+	if made, err = m.takeCopy(whole, said, files); err != nil {
+		return nil, err
+	}
+	return made, ctx.Err()
+}
+
+// letGoBeside lets the commands of a machine go on that is not paused, while others see to its
+// copies, and notes for how long they stood still.
+func (m *machine) letGoBeside(ctx context.Context, began time.Time) <-chan error {
+	done := make(chan error, 1)
+	if m.paused {
+		done <- nil
+		return done
+	}
+	go func() {
+		err := m.letGo(ctx)
+		m.forkPause.Store(int64(time.Since(began)))
+		done <- err
+	}()
+	return done
+}
+
+// copyFiles are what a Forker is given, with what comes of the writable disk.
+type copyFiles struct {
+	Copying
+	next *writable
+}
+
+// close gives up the files of a fork that came to nothing.
+func (f *copyFiles) close() error {
+	f.next.close()
+	var err error
+	for _, file := range []*os.File{f.State, f.Layer, f.Pages} {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	return err
+}
+
+// prepareCopy makes what the monitor is given, before anything stands still.
+func (m *machine) prepareCopy() (f *copyFiles, err error) {
+	f = &copyFiles{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	if f.Pages, err = os.Open(fmt.Sprintf("/proc/%d/pagemap", m.process.pid)); err != nil {
+		return f, err
+	}
+	if f.State, err = launch.MemoryFile("state", 0); err != nil {
+		return f, err
+	}
+	if f.Layer, err = launch.MemoryFile(Memory, m.hardware.MemoryMiB*mebibyte); err != nil {
+		return f, err
+	}
+	if f.next, err = m.writable.next(); err != nil {
+		return f, err
+	}
+	f.Frozen, f.Next = m.writable.written(), f.next.written()
+	return f, nil
+}
+
+// takeCopy has nobody change any more what the monitor says that children go on from.
+func (m *machine) takeCopy(ctx context.Context, said Copied, files *copyFiles) (*copies, error) {
+	err := errors.Join(files.Pages.Close(), m.keep(said.Kept, files.Layer), m.writable.freeze(files.next))
+	for _, file := range append([]*os.File{files.State}, m.memory...) {
+		if err == nil {
+			err = seal(ctx, file)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, files.State.Close())
+	}
+	return m.share(files.State)
 }
 
 // keep lets go of the files that hold nothing of the memory any more. Which those are is the

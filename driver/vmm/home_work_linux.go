@@ -82,7 +82,12 @@ func (h *home) dial(ctx context.Context, name string) (net.Conn, error) {
 
 // booted implements workplace. Kernel and initramfs have been read, and a monitor that
 // would boot its machine once more, as after a panic, ends instead.
-func (h *home) booted() error { return drop(h.root, Kernel, Initramfs) }
+func (h *home) boot(ctx context.Context, m *machine) error {
+	if err := m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs); err != nil {
+		return err
+	}
+	return drop(h.root, Kernel, Initramfs)
+}
 
 // save implements workplace.
 func (h *home) save(ctx context.Context, m *machine, dir string) error {

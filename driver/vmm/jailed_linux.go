@@ -36,7 +36,7 @@ func (l invocation) startJailed(on *spawn.Thread, p *process) error {
 		return err
 	}
 	defer messages.Close()
-	program := jail.Program{Exe: exe, Args: l.argv, Env: environment, Files: append([]*os.File{null, console, messages}, l.files...),
+	program := jail.Program{Exe: exe, Args: l.argv, Env: append(environment[:len(environment):len(environment)], l.env...), Files: append([]*os.File{null, console, messages}, l.files...),
 		ID: int(newUser().Uid), Alone: true, Into: l.attach.Into, Enter: l.attach.Files}
 	var child *spawn.Process
 	if err := on.Do(func() (err error) { child, err = jail.Start(program); return err }); err != nil {

@@ -22,8 +22,11 @@ const (
 	monitorWait = time.Millisecond
 )
 
-// launch starts the machine's monitor with what fill gives it.
+// launch starts the machine's monitor with what fill gives it, or gives that to one that waits.
 func (m *machine) launch(ctx context.Context, fill func(workplace) error) (err error) {
+	if m.engine.system.Handed {
+		return m.sit(ctx, fill)
+	}
 	l := invocation{argv: []string{m.engine.program.path}, user: lowlyUser(m.hardware.Emulated), alone: mayUnshare()}
 	if m.place, err = m.newWorkplace(ctx, &l); err != nil {
 		return err
@@ -56,13 +59,9 @@ func (e *engine) jail() Jail {
 
 // enter makes the group of the monitor.
 func (m *machine) enter() (cgroup.Attach, error) {
-	e := m.engine
 	none := cgroup.Attach{Into: -1}
-	if e.groups == nil {
-		return none, nil
-	}
 	var err error
-	if m.group, err = e.groups.Create(fmt.Sprintf("machine-%d", e.count.Add(1))); err != nil {
+	if m.group, err = m.engine.newGroup(); m.group == nil {
 		return none, err
 	}
 	if err := m.limit(); err != nil {
@@ -71,9 +70,20 @@ func (m *machine) enter() (cgroup.Attach, error) {
 	return m.group.Attach(true)
 }
 
+// newGroup makes the group of a monitor: none where there are no cgroups.
+func (e *engine) newGroup() (*cgroup.Group, error) {
+	if e.groups == nil {
+		return nil, nil
+	}
+	return e.groups.Create(fmt.Sprintf("machine-%d", e.count.Add(1)))
+}
+
 // limit holds the monitor itself, in case that a guest takes it over, and shares
 // of processors.
 func (m *machine) limit() error {
+	if m.group == nil {
+		return nil
+	}
 	var limits cgroup.Limits
 	held := m.engine.hierarchy.Holds()
 	if held&cgroup.Memory != 0 {
@@ -92,6 +102,9 @@ func (m *machine) limit() error {
 
 // meet waits until the monitor answers.
 func (m *machine) meet(ctx context.Context) error {
+	if m.monitor != nil {
+		return nil // it was when it took its seat
+	}
 	m.monitor, m.line = m.engine.system.Monitor(m.place.connect), m.place.line()
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()

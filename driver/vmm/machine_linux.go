@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aether/driver/guestagent"
+	"aether/guest/pid1"
 	"aether/internal/host/cgroup"
 	"aether/network"
 	"aether/sandbox"
@@ -41,8 +42,10 @@ type machine struct {
 	paused bool
 	// cut says that the way to its network was lost while it was paused.
 	cut bool
-	// held says that its commands stand still inside.
-	held bool
+	// held says that its commands stand still inside, and holding is what has stopped them; nil
+	// of a copy, which was stopped as another.
+	held    bool
+	holding *pid1.Held
 	// forks is how often it was forked, forkPause for how long its commands stood still at
 	// the last, and forkFreeze its processors.
 	forks                 int64
@@ -193,6 +196,9 @@ func (m *machine) release(ctx context.Context) error {
 	err := m.network.Leave()
 	if m.process != nil {
 		err = errors.Join(err, m.process.kill())
+	}
+	if m.holding != nil {
+		m.holding.Close()
 	}
 	if m.line != nil {
 		err = errors.Join(err, m.line.Close())

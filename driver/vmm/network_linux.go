@@ -57,6 +57,11 @@ func (m *machine) joinNetwork(ctx context.Context, key network.AuthorityKey) (er
 	return guestagent.Settle(ctx, m.network, m.line.Dial, m.engine.opts.Logger)
 }
 
+// changesNetwork says whether there is something for rejoinNetwork to do.
+func (m *machine) changesNetwork(from manifest) bool {
+	return from.Authority != nil || m.spec.Network.Mode.Filtered()
+}
+
 // rejoinNetwork gives a machine that goes on from another's state a network of its own, or
 // takes the other's away.
 func (m *machine) rejoinNetwork(ctx context.Context, from manifest) error {

@@ -38,6 +38,7 @@ const firstDescriptor = 3
 // invocation is how a monitor is started.
 type invocation struct {
 	argv []string
+	env  []string // of one that is jailed, beside what all monitors know
 	// dir is where it works: a path that it need not be able to walk.
 	dir    string
 	user   *syscall.Credential // nil for our own

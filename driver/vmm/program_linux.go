@@ -74,7 +74,7 @@ func lookProgram(system System, named string) (program, error) {
 // whether they can run.
 var versions sync.Map
 
-// programFile is a program as it was when it was asked.
+// programFile is a program as it was when it was asked, or started.
 type programFile struct {
 	path          string
 	device, inode uint64
@@ -82,13 +82,20 @@ type programFile struct {
 	changed       syscall.Timespec
 }
 
-func versionOf(ctx context.Context, path string, patience time.Duration) (string, error) {
+func fileOf(path string) (programFile, error) {
 	info, err := os.Stat(path)
+	if err != nil {
+		return programFile{}, err
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return programFile{path, uint64(stat.Dev), stat.Ino, stat.Size, stat.Ctim}, nil
+}
+
+func versionOf(ctx context.Context, path string, patience time.Duration) (string, error) {
+	key, err := fileOf(path)
 	if err != nil {
 		return "", err
 	}
-	stat := info.Sys().(*syscall.Stat_t)
-	key := programFile{path, uint64(stat.Dev), stat.Ino, stat.Size, stat.Ctim}
 	if said, ok := versions.Load(key); ok {
 		return said.(string), nil
 	}

@@ -26,8 +26,9 @@ func (m *machine) hold(ctx context.Context) error {
 	if !m.engine.system.renews() || m.held {
 		return nil
 	}
-	err := pid1.Hold(ctx, m.line.Dial)
+	holding, err := pid1.Hold(ctx, m.line.Dial)
 	if m.held = true; err == nil {
+		m.holding = &holding
 		return nil
 	}
 	// It may have been done, though nobody waited for the answer.
@@ -43,6 +44,14 @@ func (m *machine) letGo(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
+	if holding := m.holding; holding != nil {
+		m.holding = nil
+		if holding.LetGo(ctx) == nil {
+			m.held = false
+			return nil
+		}
+		// Its connection may not have outlived a pause.
+	}
 	if err := pid1.LetGo(ctx, m.line.Dial); err != nil {
 		return m.ending(err)
 	}
@@ -68,7 +77,14 @@ func (m *machine) becomeOther(ctx context.Context, from manifest) error {
 		}
 		return m.rejoinNetwork(ctx, from)
 	}
-	if err := m.renew(ctx); err != nil {
+	if !m.changesNetwork(from) {
+		err := m.renew(ctx, pid1.GoOn)
+		if sandbox.ClassOf(err) != sandbox.Unsupported {
+			return err
+		}
+		// Its service is of a snapshot from before it could do both at once.
+	}
+	if err := m.renew(ctx, pid1.Renew); err != nil {
 		return err
 	}
 	if err := m.rejoinNetwork(ctx, from); err != nil {
@@ -78,8 +94,8 @@ func (m *machine) becomeOther(ctx context.Context, from manifest) error {
 	return m.letGo(ctx)
 }
 
-// renew tells the guest what is to be its own.
-func (m *machine) renew(ctx context.Context) error {
+// renew tells the guest what is to be its own, in one of two ways.
+func (m *machine) renew(ctx context.Context, tell func(context.Context, pid1.Dial, pid1.Renewal) error) error {
 	ctx, cancel := context.WithTimeout(ctx, wakeTime)
 	defer cancel()
 	if err := m.line.await(ctx, m.process.over); err != nil {
@@ -87,7 +103,7 @@ func (m *machine) renew(ctx context.Context) error {
 	}
 	random := make([]byte, 64+16)
 	_, _ = rand.Read(random) // never fails
-	err := pid1.Renew(ctx, m.line.Dial, pid1.Renewal{Secret: random[:64], Now: time.Now(), Hostname: m.id, MachineID: hex.EncodeToString(random[64:])})
+	err := tell(ctx, m.line.Dial, pid1.Renewal{Secret: random[:64], Now: time.Now(), Hostname: m.id, MachineID: hex.EncodeToString(random[64:])})
 	if err == nil {
 		// The monitor has given it a generation before it ran, and would else have refused it.
 		m.renewed = []string{"entropy", "clock", "hostname", "machine_id", "generation_id", "connections"}

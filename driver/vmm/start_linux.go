@@ -30,6 +30,9 @@ func (m *machine) start(ctx context.Context, b beginning) (*instance, error) {
 		return nil, errors.Join(err, m.disk.Close())
 	}
 	defer leave()
+	if m.engine.system.Handed {
+		defer m.engine.seats.needed(m.engine)()
+	}
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
 	if err := m.begin(ctx, b); err != nil {

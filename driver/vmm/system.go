@@ -19,8 +19,6 @@ const (
 	Vsock     = "vsock"     // the monitor's end of the guest's vsock
 	Saved     = "saved"     // the directory of a machine's state, for Save and Load
 	Port      = "port"      // the other end of the guest's serial port PortName, inherited
-	Base      = "base"      // what the machine's writable disk begins with, inherited
-	Upper     = "upper"     // the file of what it writes to that, inherited
 	KVM       = "kvm"       // the open device, inherited by a program that is handed all
 	Memory    = "memory"    // of a template and of what goes on from it, or of a machine that can be forked, inherited
 )
@@ -53,16 +51,18 @@ type System struct {
 	CutsOff bool
 	// Arguments are those of the program, which listens on Socket.
 	Arguments []string
+	// Environment is what a program that is Handed knows beside what all monitors do.
+	Environment []string
 	// Inherit, if set, makes the arguments of a program that is given open
 	// descriptors instead of a directory. Then Arguments, KernelArgs, Jail and CutsOff
 	// mean nothing, and there is one of SavedFiles.
 	Inherit func(Hardware, Descriptors) []string
-	// Handed says that the program, which has Inherit, needs nothing but descriptors:
-	// /dev/kvm and, over Vsock in the place of Port, the connections to its guest's vsock
-	// are handed to it too, and Memory if it boots. It is started in a jail, where it finds
-	// nothing else. Its Monitor is a Forker.
+	// Handed says that the program, which has Inherit, is started with Socket, KVM and, in the
+	// place of Port, Vsock alone, over which it is handed the connections to its guest's vsock.
+	// All else is handed to it by its Monitor, which is a Booter and a Forker. It is started in a
+	// jail, where it finds nothing else, and may be so before there is a machine for it.
 	Handed bool
-	// Layered says that machines can have a writable disk, of Base and Upper. It needs Handed.
+	// Layered says that machines can have a writable disk. It needs Handed.
 	Layered bool
 	// Find, if set, finds the program where it is not in PATH.
 	Find func() (string, error)
@@ -128,8 +128,26 @@ type State struct {
 	WithoutMemory bool
 	// Memory are the files of the memory, if a Forker made the state.
 	Memory []*os.File
+	// Root is the disk of the root file system, for a program that is handed it, and Longest
+	// what the files have at most that it writes.
+	Root    *os.File
+	Longest int64
 	// Disk are the files of a writable disk, the last of which is the machine's own.
 	Disk []*os.File
+}
+
+// Booter is a Monitor of a program that is handed what its machine boots from.
+type Booter interface {
+	BootFrom(context.Context, Hardware, BootFiles) error
+}
+
+// BootFiles are those of one machine; Writable are the files of a writable disk, if it has one,
+// the last of which is its own.
+type BootFiles struct {
+	Root, Memory, Kernel, Initramfs *os.File
+	Writable                        []*os.File
+	// Longest is what the files have at most that it writes.
+	Longest int64
 }
 
 // Forker is a Monitor that can have the memory of its machine be in files that nobody needs
@@ -158,7 +176,7 @@ type Monitor interface {
 	// Hello says that the process is what it should be.
 	Hello(context.Context) error
 	// Boot makes the machine and starts it. A program that inherits descriptors has
-	// done so already, and is not told.
+	// done so already, and is not told; one that is handed them has BootFrom.
 	Boot(context.Context, Hardware, string) error
 	Pause(context.Context) error
 	Resume(context.Context) error

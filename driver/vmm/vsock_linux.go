@@ -27,6 +27,10 @@ type guestDialer struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[*guestConn]struct{}
+	// spare is the connection by which the service was found to answer, for the first who
+	// needs one soon after. It is one of open.
+	spare      *guestConn
+	spareSince time.Time
 }
 
 var _ line = (*guestDialer)(nil)
@@ -45,12 +49,44 @@ type guestConn struct {
 func (c *guestConn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
+	if c.of.spare == c {
+		c.of.spare = nil
+	}
 	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
 
 // Dial implements guestagent.Dialer. Errors: NotFound once closed.
 func (d *guestDialer) Dial(ctx context.Context) (net.Conn, error) {
+	if conn := d.takeSpare(); conn != nil {
+		return conn, nil
+	}
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// spareTime is how long a connection waits for who needs one: a service gives up who says
+// nothing for long.
+const spareTime = time.Second
+
+// takeSpare gives the spare connection, if there is one that waits for not too long.
+func (d *guestDialer) takeSpare() *guestConn {
+	d.mu.Lock()
+	conn := d.spare
+	d.spare = nil
+	fresh := time.Since(d.spareSince) < spareTime
+	d.mu.Unlock()
+	if conn != nil && !fresh {
+		conn.Close()
+		return nil
+	}
+	return conn
+}
+
+func (d *guestDialer) dial(ctx context.Context) (*guestConn, error) {
 	raw, err := d.connect(ctx)
 	if err != nil {
 		return nil, d.explain(err)
@@ -91,7 +127,7 @@ func (d *guestDialer) add(raw net.Conn) (*guestConn, error) {
 func (d *guestDialer) cut() {
 	d.mu.Lock()
 	open := d.open
-	d.open = map[*guestConn]struct{}{}
+	d.open, d.spare = map[*guestConn]struct{}{}, nil
 	d.mu.Unlock()
 	for conn := range open {
 		_ = conn.Conn.Close() // whoever uses it sees its end
@@ -171,9 +207,30 @@ func (d *guestDialer) await(ctx context.Context, ended <-chan struct{}) error {
 func (d *guestDialer) attempt(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	conn, err := d.Dial(ctx)
+	if d.hasSpare() {
+		return nil
+	}
+	conn, err := d.dial(ctx)
 	if err != nil {
 		return err
 	}
-	return conn.Close()
+	d.keep(conn)
+	return nil
+}
+
+func (d *guestDialer) hasSpare() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spare != nil && time.Since(d.spareSince) < spareTime
+}
+
+// keep has a connection be the spare one.
+func (d *guestDialer) keep(conn *guestConn) {
+	d.mu.Lock()
+	before := d.spare
+	d.spare, d.spareSince = conn, time.Now()
+	d.mu.Unlock()
+	if before != nil {
+		before.Close()
+	}
 }

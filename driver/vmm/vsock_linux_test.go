@@ -134,9 +134,32 @@ func TestAwaitGuest(t *testing.T) {
 	if err := d.await(t.Context(), nil); err != nil || len(refusals) != 0 {
 		t.Errorf("%v, %d refusals are left", err, len(refusals))
 	}
-	if len(d.open) != 0 {
-		t.Errorf("%d connections are left", len(d.open))
+	// The connection by which it was found is the next one's, and of nobody after that.
+	if len(d.open) != 1 {
+		t.Errorf("%d connections are open", len(d.open))
 	}
+	if err := d.await(t.Context(), nil); err != nil || len(d.open) != 1 {
+		t.Errorf("asked again: %v, %d connections are open", err, len(d.open))
+	}
+	var last net.Conn
+	for n := range 2 {
+		conn, err := d.Dial(t.Context())
+		if err != nil || conn == last || len(d.open) != n+1 {
+			t.Errorf("%v, %d connections are open", err, len(d.open))
+		}
+		defer conn.Close()
+		last = conn
+	}
+	if err := d.await(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	old := d.spare
+	d.spareSince = time.Now().Add(-spareTime)
+	conn, err := d.Dial(t.Context())
+	if err != nil || conn == net.Conn(old) || old.Close() == nil || len(d.open) != 3 {
+		t.Errorf("one that waited for long: %v, %d connections are open", err, len(d.open))
+	}
+	conn.Close()
 	ended := make(chan struct{})
 	close(ended)
 	dead := fakeVsock(t, func(string, net.Conn) {})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"aether/guest/channel"
 	"aether/internal/host/launch"
@@ -20,7 +21,7 @@ type wires struct {
 	state *os.File   // what it is to go on from, handed to it later
 
 	monitor, port *net.UnixConn
-	handed        bool // connections go over the port, as descriptors
+	handed        bool // files go over monitor, and connections over the port, as descriptors
 }
 
 var _ workplace = (*wires)(nil)
@@ -99,12 +100,27 @@ func (w *wires) write(name string, contents ...[]byte) error {
 // arrange implements workplace. The files by which groups are entered come first:
 // shells know numbers of one digit only.
 func (w *wires) arrange(m *machine, l *invocation) {
+	w.invoke(m.engine.system, m.hardware, l)
+}
+
+func (w *wires) invoke(s System, hw Hardware, l *invocation) {
 	l.dir, l.files, l.closes, l.jailed = "/", w.files, w.own, w.handed
 	first := firstDescriptor
 	if !l.jailed {
 		first += len(l.attach.Files)
 	}
-	l.argv = append(l.argv, m.engine.system.Inherit(m.hardware, number(w.names, first))...)
+	l.argv = append(l.argv, s.Inherit(hw, number(w.names, first))...)
+}
+
+// begun has what is shared from now on be handed to the monitor, which runs.
+func (w *wires) begun() { w.names, w.files, w.own = nil, nil, nil }
+
+// named is a file that was shared, if it was.
+func (w *wires) named(name string) *os.File {
+	if n := slices.Index(w.names, name); n >= 0 {
+		return w.files[n]
+	}
+	return nil
 }
 
 // number counts descriptors up from the first.
@@ -130,8 +146,24 @@ func (w *wires) line() line {
 	return &serialLine{port: w.port}
 }
 
-// booted implements workplace: nothing has a name.
-func (w *wires) booted() error { return nil }
+// boot implements workplace. A monitor that is handed nothing has done so already.
+func (w *wires) boot(ctx context.Context, m *machine) error {
+	if !w.handed {
+		return m.monitor.Boot(ctx, m.hardware, m.engine.system.KernelArgs)
+	}
+	booter, ok := m.monitor.(Booter)
+	if !ok {
+		return errNoBooter
+	}
+	defer m.writable.handedOver()
+	err := booter.BootFrom(ctx, m.hardware, BootFiles{Root: m.disk, Memory: w.named(Memory), Kernel: w.named(Kernel), Initramfs: w.named(Initramfs),
+		Writable: m.writable.handing(), Longest: m.longestFile()})
+	closeAll(w.own)
+	w.begun()
+	return err
+}
+
+var errNoBooter = errors.New("its monitor cannot be handed what machines boot from")
 
 // save implements workplace.
 func (w *wires) save(ctx context.Context, m *machine, dir string) error {
@@ -157,9 +189,12 @@ func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemo
 
 // load implements workplace.
 func (w *wires) load(ctx context.Context, m *machine) error {
-	_, mapped := number(w.names, 0)[Memory]
+	state := State{File: w.state, WithoutMemory: w.named(Memory) != nil, Memory: m.memory, Disk: m.writable.handing()}
+	if w.handed {
+		state.Root, state.Longest = m.disk, m.longestFile()
+	}
 	defer m.writable.handedOver()
-	return m.monitor.Load(ctx, State{w.state, mapped, m.memory, m.writable.handing()})
+	return m.monitor.Load(ctx, state)
 }
 
 func (w *wires) close() error {

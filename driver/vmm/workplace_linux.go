@@ -22,8 +22,8 @@ type workplace interface {
 	// connect is how the monitor is spoken to, and line the way to the guest.
 	connect(context.Context) (net.Conn, error)
 	line() line
-	// booted takes away what the machine has been booted from.
-	booted() error
+	// boot has the monitor boot the machine, and takes away what it was booted from.
+	boot(ctx context.Context, m *machine) error
 	// save has the monitor save the state of the machine in a directory, and load
 	// go on from the one that it was given in Saved.
 	save(ctx context.Context, m *machine, dir string) error
@@ -49,7 +49,7 @@ func (m *machine) newWorkplace(ctx context.Context, l *invocation) (workplace, e
 	var place workplace
 	var err error
 	if m.engine.system.Inherit != nil {
-		place, err = newWires(m.engine.system.Handed)
+		place, err = newWires(false)
 	} else {
 		place, err = m.newHome(ctx, l)
 	}

@@ -140,15 +140,7 @@ func keepNewest(dir string, most int) error {
 	return err
 }
 
-// give gives the disk to a monitor that is to boot a machine.
-func (w *writable) give(place workplace) error {
-	if w == nil {
-		return nil
-	}
-	return errors.Join(place.share(w.base, Base), place.share(w.fresh, Upper))
-}
-
-// handing are the files for a monitor that is to go on from a state.
+// handing are the files for a monitor that is to make the machine.
 func (w *writable) handing() []*os.File {
 	if w == nil {
 		return nil

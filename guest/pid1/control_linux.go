@@ -32,6 +32,7 @@ func (c Config) handler(service *guest.Service, m *made) http.Handler {
 	mux.HandleFunc("POST "+holdPath, m.hold)
 	mux.HandleFunc("POST "+letGoPath, control(maxControl, m.letGo))
 	mux.HandleFunc("POST "+renewPath, control(maxRenewal, renew))
+	mux.HandleFunc("POST "+goOnPath, control(maxRenewal, m.goOn))
 	mux.HandleFunc("POST "+powerOffPath, control(maxControl, func([]byte) error { return guestinit.PowerOff() }))
 	mux.HandleFunc("POST "+networkPath, m.network.join)
 	mux.HandleFunc("POST "+leavePath, control(maxControl, m.network.leave))

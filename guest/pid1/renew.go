@@ -15,11 +15,32 @@ const (
 	holdPath  = "/aether/hold"
 	letGoPath = "/aether/letgo"
 	renewPath = "/aether/renew"
+	goOnPath  = "/aether/goon"
 )
 
-// Hold has no command of a machine run until LetGo: so that nothing of the user's runs in
+// Held is a machine in which no command runs until LetGo: so that nothing of the user's runs in
 // a copy of the machine before Renew.
-func Hold(ctx context.Context, dial Dial) error { return guest.Post(ctx, dial, holdPath, nil) }
+type Held struct{ guest *guest.Poster }
+
+// Hold has no command of a machine run.
+func Hold(ctx context.Context, dial Dial) (Held, error) {
+	h := Held{guest.NewPoster(dial)}
+	if err := h.guest.Post(ctx, holdPath, nil); err != nil {
+		h.guest.Close()
+		return Held{}, err
+	}
+	return h, nil
+}
+
+// LetGo is as the function of that name, over the connection that Hold has made. It is given up
+// then.
+func (h Held) LetGo(ctx context.Context) error {
+	defer h.guest.Close()
+	return h.guest.Post(ctx, letGoPath, nil)
+}
+
+// Close gives the connection up, and lets nothing go.
+func (h Held) Close() { h.guest.Close() }
 
 // LetGo lets the commands go on that Hold has stopped, in this machine or in the one that it
 // is a copy of.
@@ -59,9 +80,19 @@ const maxRenewal = 4 << 10
 // Renew makes a machine differ from the one that it is a copy of. What it was told is done
 // when it returns.
 func Renew(ctx context.Context, dial Dial, r Renewal) error {
+	return sendRenewal(ctx, dial, renewPath, r)
+}
+
+// GoOn is Renew, and LetGo after it. Errors: Unsupported if the machine has been running since
+// before there was such a thing.
+func GoOn(ctx context.Context, dial Dial, r Renewal) error {
+	return sendRenewal(ctx, dial, goOnPath, r)
+}
+
+func sendRenewal(ctx context.Context, dial Dial, path string, r Renewal) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return guest.Post(ctx, dial, renewPath, bytes.NewReader(body))
+	return guest.Post(ctx, dial, path, bytes.NewReader(body))
 }

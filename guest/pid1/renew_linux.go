@@ -89,6 +89,14 @@ func (m *made) hold(w http.ResponseWriter, r *http.Request) {
 // one is a copy of.
 func (m *made) letGo([]byte) error { return m.holds.letGo() }
 
+// goOn is renew, and letGo after it.
+func (m *made) goOn(body []byte) error {
+	if err := renew(body); err != nil {
+		return err
+	}
+	return m.holds.letGo()
+}
+
 // renew makes this machine differ from the one that it is a copy of.
 func renew(body []byte) error {
 	var r Renewal

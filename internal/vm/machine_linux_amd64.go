@@ -25,8 +25,9 @@ const GuestCID = 3
 
 // Config is what a machine is made of.
 type Config struct {
-	// KVM is an open /dev/kvm.
+	// KVM is an open /dev/kvm, of which Board, if it is not nil, was made ahead.
 	KVM    *os.File
+	Board  *Board
 	Memory *guestmem.Memory
 	CPUs   int
 	Disk   virtio.Content
@@ -60,19 +61,42 @@ type cpu struct {
 	stopped, resumed chan struct{}
 }
 
+// Board is what all machines have in common: the interrupt controllers, a timer and the first
+// processor.
+type Board struct {
+	system *kvm.System
+	vm     *kvm.VM
+	first  *kvm.CPU
+}
+
+// Prepare makes what one machine is made of, whatever that will be, of an open /dev/kvm.
+func Prepare(device *os.File) (*Board, error) {
+	b := &Board{}
+	var err error
+	if b.system, err = kvm.Open(device); err != nil {
+		return nil, err
+	}
+	if b.vm, err = b.system.NewVM(); err != nil {
+		return nil, err
+	}
+	if b.first, err = b.vm.NewCPU(0); err != nil {
+		return nil, errors.Join(err, b.vm.Close())
+	}
+	return b, nil
+}
+
 // New makes a machine that does nothing yet.
 func New(c Config) (*Machine, error) {
 	if c.CPUs < 1 || c.CPUs > MaxCPUs {
 		return nil, fmt.Errorf("vm: %d processors", c.CPUs)
 	}
-	m := &Machine{memory: c.Memory, ended: make(chan struct{})}
 	var err error
-	if m.system, err = kvm.Open(c.KVM); err != nil {
-		return nil, err
+	if c.Board == nil {
+		if c.Board, err = Prepare(c.KVM); err != nil {
+			return nil, err
+		}
 	}
-	if m.vm, err = m.system.NewVM(); err != nil {
-		return nil, err
-	}
+	m := &Machine{memory: c.Memory, system: c.Board.system, vm: c.Board.vm, ended: make(chan struct{})}
 	if err := m.vm.SetMemory(c.Memory); err != nil {
 		return nil, err
 	}
@@ -80,9 +104,11 @@ func New(c Config) (*Machine, error) {
 		return nil, err
 	}
 	for id := range c.CPUs {
-		made, err := m.vm.NewCPU(id)
-		if err != nil {
-			return nil, err
+		made := c.Board.first
+		if id > 0 {
+			if made, err = m.vm.NewCPU(id); err != nil {
+				return nil, err
+			}
 		}
 		m.cpus = append(m.cpus, &cpu{made, make(chan struct{}), make(chan struct{})})
 	}

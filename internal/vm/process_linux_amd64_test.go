@@ -31,6 +31,7 @@ type vmmProcess struct {
 	control *net.UnixConn
 	answers *bufio.Reader
 	said    *os.File
+	disk    *os.File // of its root file system
 	memory  *os.File // of one that boots
 	guest   *net.UnixConn
 	// messages are what it says of itself.
@@ -107,28 +108,47 @@ func startVMM(t *testing.T, exe *os.File, kernel []byte, writable ...*os.File) *
 		t.Fatal(err)
 	}
 	defer null.Close()
-	p.memory, p.messages = memoryFile(t, testMemory), memoryFile(t, 0)
-	disk := memoryFile(t, testDisk)
-	args := []string{"aether-vmm", "-control", "3", "-guest", "4", "-kvm", "5", "-disk", "6", "-memory", "4", "-cpus", "1"}
-	files := []*os.File{null, console, p.messages, controlEnd, guestEnd, device, disk, null}
+	p.memory, p.messages, p.disk = memoryFile(t, testMemory), memoryFile(t, 0), memoryFile(t, testDisk)
+	args := []string{"aether-vmm", "-control", "3", "-guest", "4", "-kvm", "5"}
+	files := []*os.File{null, console, p.messages, controlEnd, guestEnd, device}
+	p.control, p.answers, p.said, p.guest = control, bufio.NewReader(control), said, guest
+	if p.child, err = jail.Start(jail.Program{Exe: exe, Args: args, Files: files, ID: 64322, Alone: true}); err != nil {
+		t.Fatal(err)
+	}
+	if len(writable) == 2 {
+		p.send("disk", writable...)
+		p.want("disk", "ok")
+	}
 	if kernel != nil {
 		file, err := launch.SealedFile("kernel", kernel)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		args = append(args, "-kernel", strconv.Itoa(len(files)), "-memory-file", strconv.Itoa(len(files)+1), "-initramfs", "7")
-		files = append(files, file, p.memory)
-	}
-	if len(writable) == 2 {
-		args = append(args, "-base", strconv.Itoa(len(files)), "-upper", strconv.Itoa(len(files)+1))
-		files = append(files, writable...)
-	}
-	p.control, p.answers, p.said, p.guest = control, bufio.NewReader(control), said, guest
-	if p.child, err = jail.Start(jail.Program{Exe: exe, Args: args, Files: files, ID: 64322, Alone: true}); err != nil {
-		t.Fatal(err)
+		p.send("boot 33554432 4 1 quiet", p.disk, p.memory, file, null)
+		// A guest that ends at once may end before the answer.
+		if got, err := p.answers.ReadString('\n'); err == nil && got != "ok\n" {
+			t.Fatalf("boot: %q", got)
+		}
 	}
 	return p
+}
+
+// fileLimit is how long its files may be.
+func (p *vmmProcess) fileLimit() string {
+	p.t.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.child.Pid()) + "/limits")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "Max file size")
+	return strings.Fields(rest + " none")[0]
+}
+
+// load has the process go on from a state, with the files of the memory if that is not in it.
+func (p *vmmProcess) load(state *os.File, memory ...*os.File) {
+	p.t.Helper()
+	p.send("load 33554432", append([]*os.File{state, p.disk}, memory...)...)
 }
 
 // tell wants what the process is told to be answered so.
@@ -139,6 +159,12 @@ func (p *vmmProcess) tell(word string, file *os.File, want string) {
 		files = []*os.File{file}
 	}
 	p.send(word, files...)
+	p.want(word, want)
+}
+
+// want wants the next answer to be this one.
+func (p *vmmProcess) want(word, want string) {
+	p.t.Helper()
 	if got, err := p.answers.ReadString('\n'); err != nil || got != want+"\n" {
 		p.t.Fatalf("%s: %q, %v", word, got, err)
 	}
@@ -194,8 +220,11 @@ func TestProcess(t *testing.T) {
 	}
 	defer state.Close()
 	source.tell("hello", nil, "ok")
+	if got := source.fileLimit(); got != "33554432" {
+		t.Errorf("its files may have %s bytes", got)
+	}
 	source.tell("save", state, "the machine is not paused")
-	source.tell("load", state, "there is a machine already")
+	source.tell("load 33554432", state, "there is a machine already")
 	source.tell("pause", nil, "ok")
 	source.tell("pause", nil, "the machine is paused")
 	mark := func(v byte) { // by which a machine knows itself
@@ -210,9 +239,16 @@ func TestProcess(t *testing.T) {
 	source.tell("nonsense", nil, "the machine is not paused")
 
 	child := startVMM(t, exe, nil)
+	for _, request := range []string{"boot 1 4 1 quiet", "boot 1 4 1", "boot 0 4 1 quiet", "boot 1 0 1 quiet", "boot 1 4 x quiet", "load 0", "load x", "boot"} {
+		child.tell(request, state, map[bool]string{true: "there is no machine yet", false: "it is told what it does not know"}[request == "boot"])
+	}
+	if got := child.fileLimit(); got != "unlimited" {
+		t.Errorf("of one without a machine %s", got)
+	}
 	child.tell("pause", nil, "there is no machine yet")
-	child.tell("load", nil, ErrState.Error())
-	child.send("load", state) // it may end before it answers
+	child.tell("load 33554432", nil, ErrState.Error())
+	child.tell("load 33554432", state, ErrState.Error()) // without a disk
+	child.load(state)                                    // it may end before it answers
 	child.ended("on\n")
 
 	source.control.Close()
@@ -290,10 +326,8 @@ func TestProcessForks(t *testing.T) {
 			}
 		}
 		child := startVMM(t, exe, nil)
-		child.send("load", append([]*os.File{state}, files...)...)
-		if answer, err := child.answers.ReadString('\n'); err != nil || answer != "ok\n" {
-			t.Fatalf("load: %q, %v", answer, err)
-		}
+		child.load(state, files...)
+		child.want("load", "ok")
 		of.control.Close()
 		of.ended("")
 		of = child
@@ -311,11 +345,12 @@ func TestProcessForks(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := startVMM(t, exe, nil)
-	child.tell("load", state, ErrState.Error())
+	child.load(state)
+	child.want("load", ErrState.Error())
 	child.control.Close()
 	child.ended("")
 	child = startVMM(t, exe, nil)
-	child.send("load", append(append([]*os.File{state}, files[:last]...), changed)...)
+	child.load(state, append(slices.Clone(files[:last]), changed)...)
 	child.ended("on\n")
 	of.tell("fork", state, "it is told what it does not know")
 	of.control.Close()
@@ -343,7 +378,7 @@ func TestGeneration(t *testing.T) {
 	state, files := source.fork([]*os.File{source.memory})
 	for _, from := range [][]*os.File{{saved}, append([]*os.File{state}, files...)} {
 		child := startVMM(t, exe, nil)
-		child.send("load", from...)
+		child.load(from[0], from[1:]...)
 		child.ended("another\n")
 	}
 	source.control.Close()
@@ -407,15 +442,14 @@ func TestWritableDisk(t *testing.T) {
 		own, _ := newLayer(t)
 		child := startVMM(t, exe, nil)
 		child.send("disk", append(from.disk, own)...)
-		if answer, err := child.answers.ReadString('\n'); err != nil || answer != "ok\n" {
-			t.Fatalf("disk: %q, %v", answer, err)
-		}
-		child.send("load", from.state...)
+		child.want("disk", "ok")
+		child.load(from.state[0], from.state[1:]...)
 		child.ended("kept\n")
 	}
 	without := startVMM(t, exe, nil)
 	without.tell("disk", base, "it is told what it does not know")
-	without.tell("load", saved, errDevices.Error())
+	without.load(saved)
+	without.want("load", errDevices.Error())
 	without.control.Close()
 	without.ended("")
 	source.control.Close()

@@ -55,11 +55,15 @@ func (h stateHead) checksum(rest []byte) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// sharedState is all but the processors.
+// sharedState is all but the processors, after a kvm.VMState.
 type sharedState struct {
-	VM      kvm.VMState
 	Serial  serialState
 	Devices [maxDevices]virtio.State
+}
+
+// hardwareSize is of a machine with so many processors.
+func hardwareSize(cpus int) int {
+	return len(new(kvm.VMState).Bytes()) + binary.Size(sharedState{}) + cpus*len(new(kvm.CPUState).Bytes())
 }
 
 // Save writes the state of a paused machine to a file, with its memory.
@@ -89,10 +93,11 @@ func (m *Machine) saveAround(to *os.File, extents []guestmem.Extent, sums []uint
 		return err
 	}
 	head.Size = uint32(rest.Len())
-	for _, more := range []any{extents, sums} {
-		if err := binary.Write(&rest, binary.LittleEndian, more); err != nil {
-			return err
-		}
+	for _, e := range extents {
+		rest.Write(e.Append(rest.AvailableBuffer()))
+	}
+	if err := binary.Write(&rest, binary.LittleEndian, sums); err != nil {
+		return err
 	}
 	var err error
 	if head.Sum, err = head.checksum(rest.Bytes()); err != nil {
@@ -112,11 +117,14 @@ func (m *Machine) saveAround(to *os.File, extents []guestmem.Extent, sums []uint
 
 // saveHardware writes what processors and devices are.
 func (m *Machine) saveHardware(to io.Writer) error {
-	var shared sharedState
-	if err := m.vm.Save(&shared.VM); err != nil {
+	var machine kvm.VMState
+	if err := m.vm.Save(&machine); err != nil {
 		return err
 	}
-	shared.Serial = m.serial.s
+	if _, err := to.Write(machine.Bytes()); err != nil {
+		return err
+	}
+	shared := sharedState{Serial: m.serial.s}
 	for n, t := range m.devices {
 		shared.Devices[n] = t.Save()
 	}
@@ -129,7 +137,7 @@ func (m *Machine) saveHardware(to io.Writer) error {
 		if err := c.Save(&s); err != nil {
 			return err
 		}
-		if err := binary.Write(to, binary.LittleEndian, &s); err != nil {
+		if _, err := to.Write(s.Bytes()); err != nil {
 			return err
 		}
 	}
@@ -168,7 +176,7 @@ func Open(file *os.File) (*Saved, error) {
 	}
 	h := s.head
 	s.extents, s.sums = make([]guestmem.Extent, h.Extents), make([]uint32, h.Sums)
-	rest := make([]byte, int(h.Size)+binary.Size(s.extents)+binary.Size(s.sums))
+	rest := make([]byte, int(h.Size)+len(s.extents)*guestmem.ExtentSize+binary.Size(s.sums))
 	if _, err := io.ReadFull(in, rest); err != nil {
 		return nil, ErrState
 	}
@@ -176,11 +184,12 @@ func Open(file *os.File) (*Saved, error) {
 		return nil, ErrState
 	}
 	s.body = bytes.NewReader(rest[:h.Size])
-	after := bytes.NewReader(rest[h.Size:])
-	for _, more := range []any{s.extents, s.sums} {
-		if err := binary.Read(after, binary.LittleEndian, more); err != nil {
-			return nil, ErrState
-		}
+	after := rest[h.Size:]
+	for n := range s.extents {
+		after = s.extents[n].Take(after)
+	}
+	if err := binary.Read(bytes.NewReader(after), binary.LittleEndian, s.sums); err != nil {
+		return nil, ErrState
 	}
 	if info, err := file.Stat(); err != nil || h.Extents == 0 && info.Size() != memoryStart+h.Memory {
 		return nil, ErrState
@@ -193,7 +202,7 @@ func (h stateHead) sensible() bool {
 	if h.CPUs < 1 || h.CPUs > MaxCPUs || h.Memory < midStart || h.Memory%page != 0 || h.Extents > maxExtents || h.Devices > maxDevices {
 		return false
 	}
-	if want := binary.Size(sharedState{}) + int(h.CPUs)*binary.Size(kvm.CPUState{}); int64(h.Size) != int64(want) {
+	if int64(h.Size) != int64(hardwareSize(int(h.CPUs))) {
 		return false
 	}
 	if h.Extents > 0 {
@@ -235,11 +244,15 @@ func (m *Machine) Restore(s *Saved) error {
 	if err := renewGeneration(m.memory); err != nil {
 		return err
 	}
+	var machine kvm.VMState
+	if _, err := io.ReadFull(s.body, machine.Bytes()); err != nil {
+		return err
+	}
 	var shared sharedState
 	if err := binary.Read(s.body, binary.LittleEndian, &shared); err != nil {
 		return err
 	}
-	if err := m.vm.Restore(&shared.VM); err != nil {
+	if err := m.vm.Restore(&machine); err != nil {
 		return err
 	}
 	m.serial.s = shared.Serial
@@ -254,7 +267,7 @@ func (m *Machine) Restore(s *Saved) error {
 	}
 	for _, c := range m.cpus {
 		var state kvm.CPUState
-		if err := binary.Read(s.body, binary.LittleEndian, &state); err != nil {
+		if _, err := io.ReadFull(s.body, state.Bytes()); err != nil {
 			return err
 		}
 		if err := c.Restore(&state); err != nil {

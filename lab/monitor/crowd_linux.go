@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"aether/lab"
@@ -47,7 +50,7 @@ func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	if err != nil {
 		return c, err
 	}
-	old, err := lab.ReadProcesses()
+	old, err := withGuests()
 	if err != nil {
 		return c, err
 	}
@@ -74,6 +77,44 @@ func (s *side) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	c.Ran, err = weigh(ctx, before, old, n)
 	return c, err
 }
+
+// withGuests are all processes but monitors of ours that have no guest yet: those that wait may
+// be the children's, and what they and those in their place hold is on the children's account.
+func withGuests() (lab.Processes, error) {
+	all, err := lab.ReadProcesses()
+	if err != nil {
+		return nil, err
+	}
+	without, monitors := map[int]string{}, map[string]bool{} // by the program that they run
+	for pid, p := range all {
+		if p.Parent != os.Getpid() {
+			continue
+		}
+		w, err := readWeight(pid)
+		var program string
+		if err == nil {
+			program, err = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		}
+		switch {
+		case ended(err):
+		case err != nil:
+			return nil, err
+		case w.GuestKiB > 0:
+			monitors[program] = true
+		default:
+			without[pid] = program
+		}
+	}
+	for pid, program := range without {
+		if monitors[program] {
+			delete(all, pid)
+		}
+	}
+	return all, nil
+}
+
+// ended says that a process did before it was weighed, as a monitor may that waits no longer.
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
 func each(ctx context.Context, children []sandbox.Instance, do func(context.Context, sandbox.Instance) error) error {
 	for n, child := range children {
@@ -121,6 +162,9 @@ func weigh(ctx context.Context, before lab.Memory, old lab.Processes, n int) (w 
 	machines := 0
 	for pid := range ours {
 		one, err := readWeight(pid)
+		if ended(err) {
+			continue
+		}
 		if err != nil {
 			return w, err
 		}

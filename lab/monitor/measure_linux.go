@@ -67,6 +67,22 @@ func (b *bench) close() (err error) {
 	return err
 }
 
+// calm is how long nothing is done before a turn: what a driver does after its own, such as
+// starting what the next machine will need, is on no other's account.
+const calm = time.Second
+
+// rested is a turn after calm.
+func rested(take func(context.Context) (lab.Sample, error)) func(context.Context) (lab.Sample, error) {
+	return func(ctx context.Context) (lab.Sample, error) {
+		select {
+		case <-ctx.Done():
+			return lab.Sample{}, ctx.Err()
+		case <-time.After(calm):
+			return take(ctx)
+		}
+	}
+}
+
 // way is one by which a system is measured, and the table of its row.
 type way struct {
 	lab.Contender
@@ -75,10 +91,10 @@ type way struct {
 
 func (s *side) ways(r *Report) []way {
 	return []way{
-		{lab.Contender{Name: s.Name + boot, Take: s.boot}, &r.Boot},
-		{lab.Contender{Name: s.Name + fork, Take: s.fork}, &r.Copy},
-		{lab.Contender{Name: s.Name + load, Take: s.load}, &r.Copy},
-		{lab.Contender{Name: s.Name + snapshot, Take: s.snapshot}, &r.Snapshot},
+		{lab.Contender{Name: s.Name + boot, Take: rested(s.boot)}, &r.Boot},
+		{lab.Contender{Name: s.Name + fork, Take: rested(s.fork)}, &r.Copy},
+		{lab.Contender{Name: s.Name + load, Take: rested(s.load)}, &r.Copy},
+		{lab.Contender{Name: s.Name + snapshot, Take: rested(s.snapshot)}, &r.Snapshot},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +18,7 @@ import (
 type Layers struct {
 	*Mapping
 	files []*os.File
-	owner []uint16 // of each page, which of the files
+	runs  []Extent // all of the memory, one after another
 	state layersState
 }
 
@@ -39,6 +40,23 @@ type Extent struct {
 	File        uint32
 }
 
+// ExtentSize is of an Extent as it is kept.
+const ExtentSize = 20
+
+// Append appends it as it is kept.
+func (e Extent) Append(to []byte) []byte {
+	to = binary.LittleEndian.AppendUint64(to, uint64(e.Start))
+	to = binary.LittleEndian.AppendUint64(to, uint64(e.Size))
+	return binary.LittleEndian.AppendUint32(to, e.File)
+}
+
+// Take reads it from bytes that have it, and gives the rest of them.
+func (e *Extent) Take(from []byte) []byte {
+	e.Start, e.Size = int64(binary.LittleEndian.Uint64(from)), int64(binary.LittleEndian.Uint64(from[8:]))
+	e.File = binary.LittleEndian.Uint32(from[16:])
+	return from[ExtentSize:]
+}
+
 const (
 	pageSize = 4096
 	// maxFiles is how many files there are at most: one for all, and those of forks. When
@@ -47,8 +65,11 @@ const (
 	// maxExtents keeps a process far below the kernel's limit of mappings.
 	maxExtents = 16 << 10
 	// leastGap is how many pages that were not written are put into a layer with their
-	// neighbours: a mapping costs more than they do.
-	leastGap = 3
+	// neighbours: a mapping costs more than they do. It grows until there are goodExtents, as
+	// long as no more than a part of what was written comes with it, or sparePages.
+	leastGap    = 3
+	goodExtents = 64
+	sparePages  = 64
 )
 
 // ErrLost is that memory could not be mapped again. The machine cannot go on.
@@ -73,7 +94,7 @@ func newLayers(file *os.File, offset, size int64, state layersState) (*Layers, e
 	if err != nil {
 		return nil, err
 	}
-	return &Layers{Mapping: m, files: []*os.File{file}, owner: make([]uint16, size/pageSize), state: state}, nil
+	return &Layers{Mapping: m, files: []*os.File{file}, runs: []Extent{{0, size, 0}}, state: state}, nil
 }
 
 // Join maps what Freeze has made of a machine of a size. The files become the memory's.
@@ -100,10 +121,10 @@ func Join(files []*os.File, extents []Extent, size int64) (*Layers, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.files = files
+	l.files, l.runs = files, slices.Clone(extents)
 	for _, e := range extents {
 		if e.File != 0 {
-			if err := l.place(e.File, e.Start/pageSize, (e.Start+e.Size)/pageSize); err != nil {
+			if err := l.place(e); err != nil {
 				return nil, errors.Join(err, l.Close())
 			}
 		}
@@ -111,14 +132,10 @@ func Join(files []*os.File, extents []Extent, size int64) (*Layers, error) {
 	return l, nil
 }
 
-// place maps pages from one of the files.
-func (l *Layers) place(file uint32, from, to int64) error {
-	offset, size := from*pageSize, (to-from)*pageSize
-	if _, err := mmap(l.at+uintptr(offset), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_NORESERVE, l.files[file].Fd(), offset); err != nil {
+// place maps a run from its file.
+func (l *Layers) place(e Extent) error {
+	if _, err := mmap(l.at+uintptr(e.Start), uintptr(e.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_NORESERVE, l.files[e.File].Fd(), e.Start); err != nil {
 		return errors.Join(ErrLost, err)
-	}
-	for n := from; n < to; n++ {
-		l.owner[n] = uint16(file)
 	}
 	return nil
 }
@@ -132,17 +149,7 @@ func (l *Layers) Files() []*os.File {
 }
 
 // Extents says where all of the memory is, since Freeze.
-func (l *Layers) Extents() (list []Extent) {
-	for n := 0; n < len(l.owner); {
-		end := n + 1
-		for end < len(l.owner) && l.owner[end] == l.owner[n] {
-			end++
-		}
-		list = append(list, Extent{int64(n) * pageSize, int64(end-n) * pageSize, uint32(l.owner[n])})
-		n = end
-	}
-	return list
-}
+func (l *Layers) Extents() []Extent { return slices.Clone(l.runs) }
 
 // Freeze has the files hold all of the memory as it is, while nobody writes to it. What is
 // written afterwards is the machine's own. pages is the pagemap of this process; layer is
@@ -161,19 +168,26 @@ func (l *Layers) Freeze(pages io.ReaderAt, layer *os.File) (kept []int, err erro
 	if err != nil {
 		return nil, err
 	}
-	if l.state == borrowed || len(l.files) >= maxFiles {
-		for n := range written { // all but what is in a file that stays
-			written[n] = written[n] || l.state == borrowed || l.owner[n] != 0
+	number := uint32(len(l.files))
+	switch {
+	case l.state == borrowed:
+		written = []Extent{{0, int64(l.size), number}}
+	case len(l.files) >= maxFiles: // all but what is in a file that stays
+		written = above(l.runs, written, number)
+	}
+	written = join(l.runs, written)
+	for _, e := range written {
+		if err := l.keep(layer, e); err != nil {
+			return nil, err
 		}
 	}
-	joinRuns(written, l.owner)
-	if err := eachRun(written, func(from, to int64) error { return l.keep(layer, from, to) }); err != nil {
-		return nil, err
-	}
 	l.files = append(l.files, layer)
-	if err := eachRun(written, func(from, to int64) error { return l.place(uint32(len(l.files)-1), from, to) }); err != nil {
-		return nil, err
+	for _, e := range written {
+		if err := l.place(e); err != nil {
+			return nil, err
+		}
 	}
+	l.runs = overlay(l.runs, written)
 	kept = l.forget()
 	if l.state == borrowed {
 		kept = []int{0} // of Files, which were none
@@ -182,12 +196,14 @@ func (l *Layers) Freeze(pages io.ReaderAt, layer *os.File) (kept []int, err erro
 	return kept, nil
 }
 
+// zero is what need not be kept.
+var zero [64 << 10]byte
+
 // keep writes pages to a layer, but for those that are zero.
-func (l *Layers) keep(layer *os.File, from, to int64) error {
-	const step = 64 << 10
-	var zero [step]byte
-	for at := from * pageSize; at < to*pageSize; at += step {
-		part := l.bytes[at:min(at+step, to*pageSize)]
+func (l *Layers) keep(layer *os.File, e Extent) error {
+	const step = int64(len(zero))
+	for at := e.Start; at < e.Start+e.Size; at += step {
+		part := l.bytes[at:min(at+step, e.Start+e.Size)]
 		if bytes.Equal(part, zero[:len(part)]) {
 			continue
 		}
@@ -200,10 +216,10 @@ func (l *Layers) keep(layer *os.File, from, to int64) error {
 
 // forget closes files of which no page is left, and says which are kept.
 func (l *Layers) forget() (kept []int) {
-	var number [maxFiles + 1]uint16
+	var number [maxFiles + 1]uint32
 	var has [maxFiles + 1]bool
-	for _, file := range l.owner {
-		has[file] = true
+	for _, e := range l.runs {
+		has[e.File] = true
 	}
 	var files []*os.File
 	for n, file := range l.files {
@@ -211,88 +227,122 @@ func (l *Layers) forget() (kept []int) {
 			_ = file.Close() // nothing was written by this descriptor that anybody looks for
 			continue
 		}
-		number[n] = uint16(len(files))
+		number[n] = uint32(len(files))
 		files, kept = append(files, file), append(kept, n)
 	}
 	l.files = files
-	for n, file := range l.owner {
-		l.owner[n] = number[file]
+	for n := range l.runs {
+		l.runs[n].File = number[l.runs[n].File]
 	}
 	return kept
 }
 
-// written says which pages are the machine's own: those that are there and of no file.
-func (l *Layers) written(pages io.ReaderAt) ([]bool, error) {
+// written are the runs of pages that are the machine's own: those that are there and of no
+// file. They are to be in the next file.
+func (l *Layers) written(pages io.ReaderAt) (list []Extent, err error) {
 	const entry, present, swapped, ofFile = 8, 1 << 63, 1 << 62, 1 << 61
-	list := make([]bool, len(l.owner))
 	buffer := make([]byte, 64<<10)
-	for n := 0; n < len(list); {
-		part := buffer[:min(len(buffer), (len(list)-n)*entry)]
-		if _, err := pages.ReadAt(part, int64(l.at/pageSize+uintptr(n))*entry); err != nil {
+	next := Extent{File: uint32(len(l.files))} // which goes on at at, or is empty
+	for at := int64(0); at < int64(l.size); {
+		part := buffer[:min(int64(len(buffer)), (int64(l.size)-at)/pageSize*entry)]
+		if _, err := pages.ReadAt(part, int64(l.at/pageSize)*entry+at/pageSize*entry); err != nil {
 			return nil, fmt.Errorf("guestmem: read which pages were written: %w", err)
 		}
-		for ; len(part) > 0; part = part[entry:] {
+		for ; len(part) >= entry; part, at = part[entry:], at+pageSize {
 			e := binary.NativeEndian.Uint64(part)
-			list[n] = e&(present|swapped) != 0 && e&ofFile == 0
-			n++
+			switch own := e&(present|swapped) != 0 && e&ofFile == 0; {
+			case own && next.Size == 0:
+				next.Start, next.Size = at, pageSize
+			case own:
+				next.Size += pageSize
+			case next.Size > 0:
+				list = append(list, next)
+				next.Size = 0
+			}
 		}
+	}
+	if next.Size > 0 {
+		list = append(list, next)
 	}
 	return list, nil
 }
 
-// joinRuns adds pages between others until there are few enough runs.
-func joinRuns(written []bool, owner []uint16) {
-	for gap := leastGap; ; gap *= 2 {
-		last := -1
-		for n, is := range written {
-			if !is {
-				continue
-			}
-			if last >= 0 && n-last-1 <= gap {
-				for ; last < n; last++ {
-					written[last] = true
-				}
-			}
-			last = n
-		}
-		if countRuns(written, owner) <= maxExtents || gap > len(written) {
-			return
-		}
-	}
-}
-
-// countRuns is how many extents there will be.
-func countRuns(written []bool, owner []uint16) int {
-	const layer = -1
-	of := func(n int) int {
-		if written[n] {
-			return layer
-		}
-		return int(owner[n])
-	}
-	count := 1
-	for n := 1; n < len(written); n++ {
-		if of(n) != of(n-1) {
-			count++
-		}
-	}
-	return count
-}
-
-func eachRun(written []bool, call func(from, to int64) error) error {
-	for n := 0; n < len(written); {
-		if !written[n] {
-			n++
+// above is what is written, and all that is not in the first of the files.
+func above(runs, written []Extent, file uint32) (list []Extent) {
+	for _, e := range overlay(runs, written) {
+		if e.File == 0 {
 			continue
 		}
-		end := n
-		for end < len(written) && written[end] {
-			end++
-		}
-		if err := call(int64(n), int64(end)); err != nil {
-			return err
-		}
-		n = end
+		e.File = file
+		list = addRun(list, e)
 	}
-	return nil
+	return list
+}
+
+// addRun appends a run, which may go on where the last ended.
+func addRun(list []Extent, e Extent) []Extent {
+	if n := len(list) - 1; n >= 0 && list[n].File == e.File && list[n].Start+list[n].Size == e.Start {
+		list[n].Size += e.Size
+		return list
+	}
+	return append(list, e)
+}
+
+// overlay is what there is when runs are over all of the memory.
+func overlay(runs, over []Extent) (list []Extent) {
+	for _, e := range runs {
+		for e.Size > 0 {
+			for len(over) > 0 && over[0].Start+over[0].Size <= e.Start {
+				over = over[1:]
+			}
+			part := e
+			switch {
+			case len(over) == 0 || over[0].Start >= e.Start+e.Size: // nothing is over it
+			case over[0].Start > e.Start:
+				part.Size = over[0].Start - e.Start
+			default:
+				part.Size = min(e.Size, over[0].Start+over[0].Size-e.Start)
+				part.File = over[0].File
+			}
+			list = addRun(list, part)
+			e.Start, e.Size = e.Start+part.Size, e.Size-part.Size
+		}
+	}
+	return list
+}
+
+// join adds pages between runs until there are few enough mappings.
+func join(runs, written []Extent) []Extent {
+	size := total(written)
+	joined := joinGaps(written, leastGap)
+	for gap := int64(2 * leastGap); ; gap *= 2 {
+		count := len(overlay(runs, joined))
+		if count <= goodExtents || len(joined) < 2 {
+			return joined
+		}
+		more := joinGaps(written, gap)
+		if count <= maxExtents && total(more)-size > max(size/4, sparePages*pageSize) {
+			return joined
+		}
+		joined = more
+	}
+}
+
+func total(list []Extent) (size int64) {
+	for _, e := range list {
+		size += e.Size
+	}
+	return size
+}
+
+// joinGaps joins runs with no more than so many pages between them.
+func joinGaps(written []Extent, gap int64) (list []Extent) {
+	for _, e := range written {
+		if n := len(list) - 1; n >= 0 && e.Start-list[n].Start-list[n].Size <= gap*pageSize {
+			list[n].Size = e.Start + e.Size - list[n].Start
+			continue
+		}
+		list = append(list, e)
+	}
+	return list
 }

@@ -127,20 +127,85 @@ func TestBorrowed(t *testing.T) {
 	}
 }
 
-// Memory that is written here and there all over has few enough mappings.
+// pagesOf are runs, as pairs of their first page and how many they are.
+func pagesOf(list []Extent) (numbers []int64) {
+	for _, e := range list {
+		numbers = append(numbers, e.Start/pageSize, e.Size/pageSize)
+	}
+	return numbers
+}
+
+// Memory that is written here and there all over has few enough mappings, and what lies close
+// together is one.
 func TestScattered(t *testing.T) {
-	written, owner := make([]bool, 1<<20), make([]uint16, 1<<20)
-	for n := 0; n < len(written); n += 9 {
-		written[n] = true
+	run := func(from, count int64) Extent { return Extent{from * pageSize, count * pageSize, 1} }
+	all := []Extent{{0, 1 << 20 * pageSize, 0}}
+	var written []Extent
+	for n := int64(0); n < 1<<20; n += 9 {
+		written = append(written, run(n, 1))
 	}
-	if joinRuns(written, owner); countRuns(written, owner) > maxExtents {
-		t.Errorf("%d runs", countRuns(written, owner))
+	if got := len(overlay(all, join(all, written))); got > maxExtents {
+		t.Errorf("%d runs", got)
 	}
-	few := make([]bool, 100)
-	few[10], few[13], few[50] = true, true, true
-	joinRuns(few, make([]uint16, 100))
-	if !few[11] || !few[12] || few[14] || few[49] {
-		t.Errorf("%v", few)
+	few := []Extent{run(10, 1), run(13, 1), run(50, 1)}
+	if got := pagesOf(join(all, few)); !slices.Equal(got, []int64{10, 4, 50, 1}) {
+		t.Errorf("%v", got)
+	}
+	// Many runs with more between them than is worth it stay as they are; with less they are
+	// fewer, and bring no more than a part of what was written.
+	for _, c := range []struct{ pages, every, want int64 }{{1, 100, 100}, {40, 48, 1}} {
+		written = nil
+		for n := range int64(100) {
+			written = append(written, run(n*c.every, c.pages))
+		}
+		if got := join(all, written); int64(len(got)) != c.want {
+			t.Errorf("%d pages in every %d: %d runs", c.pages, c.every, len(got))
+		}
+	}
+	if got := join(all, nil); len(got) != 0 {
+		t.Errorf("of nothing %v", got)
+	}
+}
+
+// TestOverlay: what is over other runs hides them, and only where it is.
+func TestOverlay(t *testing.T) {
+	const pages = 64
+	random := rand.New(rand.NewPCG(3, 4))
+	runs := []Extent{{0, pages * pageSize, 0}}
+	owner := make([]uint32, pages)
+	for round := range uint32(200) {
+		file := round%5 + 1
+		var over []Extent
+		for at := int64(0); at < pages; {
+			from := at + random.Int64N(20)
+			count := min(1+random.Int64N(8), pages-from)
+			if count <= 0 {
+				break
+			}
+			over = addRun(over, Extent{from * pageSize, count * pageSize, file})
+			for n := from; n < from+count; n++ {
+				owner[n] = file
+			}
+			at = from + count
+		}
+		runs = overlay(runs, over)
+		at := int64(0)
+		for n, e := range runs {
+			if e.Start != at || n > 0 && runs[n-1].File == e.File {
+				t.Fatalf("round %d: %v", round, runs)
+			}
+			for ; at < e.Start+e.Size; at += pageSize {
+				if owner[at/pageSize] != e.File {
+					t.Fatalf("round %d: page %d is of %d, and not of %d", round, at/pageSize, e.File, owner[at/pageSize])
+				}
+			}
+		}
+		if at != pages*pageSize {
+			t.Fatalf("round %d: %d bytes", round, at)
+		}
+	}
+	if got := pagesOf(above([]Extent{{0, 4 * pageSize, 0}, {4 * pageSize, 4 * pageSize, 2}}, []Extent{{2 * pageSize, 2 * pageSize, 3}}, 3)); !slices.Equal(got, []int64{2, 6}) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package kvm
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"slices"
@@ -32,6 +33,23 @@ func TestLayouts(t *testing.T) {
 		if size[0] != size[1] {
 			t.Errorf("%s: %d bytes, want %d", name, size[0], size[1])
 		}
+	}
+}
+
+// States are kept as they are in memory.
+func TestStatesHaveNoGaps(t *testing.T) {
+	cpu, vm := new(CPUState), new(VMState)
+	for _, c := range []struct {
+		bytes []byte
+		of    any
+	}{{cpu.Bytes(), cpu}, {vm.Bytes(), vm}} {
+		if want := binary.Size(c.of); len(c.bytes) != want {
+			t.Errorf("%T: %d bytes, of which %d are its own", c.of, len(c.bytes), want)
+		}
+	}
+	cpu.MSR[1].Value = 7
+	if at := unsafe.Offsetof(cpu.MSR) + 16 + 8; cpu.Bytes()[at] != 7 {
+		t.Error("the bytes are others than the state's")
 	}
 }
 

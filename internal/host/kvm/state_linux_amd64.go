@@ -28,6 +28,13 @@ type CPUState struct {
 	MSR    [maxSavedMSRs]MSR
 }
 
+// Bytes are the state as it is kept, which is as it is in memory. Who changes them changes it.
+func (s *VMState) Bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s)) }
+
+// Bytes are the state as it is kept, which is as it is in memory: there is no room between its
+// parts. Who changes them changes it.
+func (s *CPUState) Bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s)) }
+
 // MSR is a model-specific register.
 type MSR struct {
 	Index, _ uint32

@@ -12,13 +12,15 @@ import (
 
 	"aether/internal/host/blocklayer"
 	"aether/internal/host/guestmem"
+	"aether/internal/host/jail"
 	"aether/internal/host/launch"
 	"aether/internal/vm"
 )
 
 const (
-	// maxRequest bounds a line that the process is told, of which the longest is a word.
-	maxRequest = 64
+	// maxRequest bounds a line that the process is told, of which the longest has the words of
+	// a kernel.
+	maxRequest = 1 << 10
 	// maxRights bounds the files that come with it.
 	maxRights = 256
 )
@@ -67,10 +69,12 @@ func (p *process) do(request string, rights []byte) (string, error) {
 	switch {
 	case request == "hello":
 		return "", nil
+	case begins(request, bootWord):
+		return "", p.boot(request, files)
 	case request == "disk":
 		return "", p.openDisk(files)
-	case request == "load":
-		return "", p.load(files)
+	case begins(request, loadWord):
+		return "", p.load(request, files)
 	case p.machine == nil:
 		return "", errNone
 	case request == "fork" && len(files) != p.forkFiles():
@@ -96,10 +100,10 @@ func (p *process) do(request string, rights []byte) (string, error) {
 
 // keeps says whether a request takes its files over.
 func (p *process) keeps(request string, files int) bool {
-	switch request {
-	case "load", "disk":
+	switch {
+	case request == "disk" || begins(request, bootWord) || begins(request, loadWord):
 		return true
-	case "fork":
+	case request == "fork":
 		return p.machine != nil && files == p.forkFiles()
 	}
 	return false
@@ -115,8 +119,8 @@ func (p *process) forkFiles() int {
 	return 3
 }
 
-// openDisk takes the writable disk of a machine that is to be loaded: its base, layers, and
-// the uppermost.
+// openDisk takes the writable disk of a machine that is to be made: its base, layers, and the
+// uppermost.
 func (p *process) openDisk(files []*os.File) (err error) {
 	if p.machine != nil || p.writable != nil || len(files) < 2 {
 		closeAll(files)
@@ -194,31 +198,112 @@ func (p *process) freeze(files []*os.File) (kept []int, lost bool, err error) {
 	return kept, err != nil, err
 }
 
-// load makes a machine out of a state, and the files of its memory if that is not in it, and
-// lets it go on.
-func (p *process) load(files []*os.File) error {
-	if p.machine != nil {
-		closeAll(files)
-		return errSome
+// Words that begin a request. Both go on with how long the files are at most that the process
+// writes; bootWord with how many mebibytes of memory and how many processors the machine has, and
+// the words of its kernel.
+const (
+	bootWord = "boot"
+	loadWord = "load"
+)
+
+func begins(request, word string) bool { return strings.HasPrefix(request, word+" ") }
+
+// bootFiles is how many files a boot needs: the disk, a file for the memory, the kernel and
+// the initramfs.
+const bootFiles = 4
+
+// boot makes a machine with a kernel in it, and lets it run.
+func (p *process) boot(request string, files []*os.File) error {
+	most, memory, cpus, words, err := parseBoot(request)
+	if err == nil && p.machine != nil {
+		err = errSome
 	}
-	if len(files) == 0 {
-		return vm.ErrState
+	if err == nil && len(files) != bootFiles {
+		err = errUnknown
+	}
+	if err == nil {
+		err = jail.BoundFiles(most)
+	}
+	if err != nil {
+		closeAll(files)
+		return err
+	}
+	defer closeAll(files[2:])
+	kernel, err := sizedFile(files[2])
+	if err != nil {
+		return err
+	}
+	initramfs, err := sizedFile(files[3])
+	if err != nil {
+		return err
+	}
+	if p.layers, err = guestmem.NewLayers(files[1], memory); err != nil {
+		return err
+	}
+	machine, err := p.make(p.layers.Memory, cpus, files[0])
+	if err != nil {
+		return err
+	}
+	if err := machine.Boot(kernel, initramfs, words); err != nil {
+		return err
+	}
+	p.start(machine)
+	return nil
+}
+
+func parseBoot(request string) (most, memory int64, cpus int, words string, err error) {
+	const mebibyte, mostMemory = 1 << 20, 1 << 20 // MiB
+	parts := strings.SplitN(request, " ", 5)
+	if len(parts) != 5 {
+		return 0, 0, 0, "", errUnknown
+	}
+	most, err = strconv.ParseInt(parts[1], 10, 64)
+	if err == nil {
+		memory, err = strconv.ParseInt(parts[2], 10, 64)
+	}
+	if err == nil {
+		cpus, err = strconv.Atoi(parts[3])
+	}
+	if err != nil || most < 1 || memory < 1 || memory > mostMemory {
+		return 0, 0, 0, "", errUnknown
+	}
+	return most, memory * mebibyte, cpus, parts[4], nil
+}
+
+// load makes a machine out of a state, the disk, and the files of its memory if that is not in
+// the state, and lets it go on.
+func (p *process) load(request string, files []*os.File) error {
+	most, err := strconv.ParseInt(strings.TrimPrefix(request, loadWord+" "), 10, 64)
+	switch {
+	case err != nil || most < 1:
+		err = errUnknown
+	case p.machine != nil:
+		err = errSome
+	case len(files) < 2:
+		err = vm.ErrState
+	default:
+		err = jail.BoundFiles(most)
+	}
+	if err != nil {
+		closeAll(files)
+		return err
 	}
 	saved, err := vm.Open(files[0])
 	if err != nil {
 		return err
 	}
-	if p.layers, err = saved.Map(files[1:]); err != nil {
+	if p.layers, err = saved.Map(files[2:]); err != nil {
 		return err
 	}
-	if err := p.make(p.layers.Memory, saved.CPUs()); err != nil {
+	machine, err := p.make(p.layers.Memory, saved.CPUs(), files[1])
+	if err != nil {
 		return err
 	}
-	if err := p.machine.Restore(saved); err != nil {
+	if err := machine.Restore(saved); err != nil {
 		return err
 	}
-	p.start()
-	p.machine.Again()
+	p.start(machine)
+	machine.Again()
 	return nil
 }
 
