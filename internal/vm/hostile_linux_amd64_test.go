@@ -157,10 +157,15 @@ func TestHostileConnections(t *testing.T) {
 	exe := buildVMM(t)
 	const most = 1 << 20
 	t.Run("overrun", func(t *testing.T) {
-		p := startHostile(t, exe, vmtest.Overrun())
-		host := p.connect()
-		p.ended("ended\n") // before the host has read anything
-		got, err := io.ReadAll(host)
+		var got []byte
+		var err error
+		// A busy host may end the machine before its monitor has passed anything on.
+		for tries := 10; len(got) == 0 && err == nil && tries > 0; tries-- {
+			p := startHostile(t, exe, vmtest.Overrun())
+			host := p.connect()
+			p.ended("ended\n") // before the host has read anything
+			got, err = io.ReadAll(host)
+		}
 		if err != nil && !errors.Is(err, net.ErrClosed) && !strings.Contains(err.Error(), "reset") || len(got) >= most || !strings.HasPrefix(string(got), "OK ") {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
