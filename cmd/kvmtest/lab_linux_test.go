@@ -112,6 +112,14 @@ func TestBootThatStandsStill(t *testing.T) {
 	}
 }
 
+func TestWorse(t *testing.T) {
+	for _, c := range [][3]int{{0, 0, 0}, {0, 1, 1}, {1, 0, 1}, {1, 2, 2}, {stillCode, 0, stillCode}, {0, stillCode, stillCode}, {stillCode, 1, 1}, {2, stillCode, 2}} {
+		if got := worse(c[0], c[1]); got != c[2] {
+			t.Errorf("%d and %d: %d", c[0], c[1], got)
+		}
+	}
+}
+
 // bootOf makes a boot of a machine that is a script, and may be silent for so long.
 func bootOf(t *testing.T, silence time.Duration, script string) (result, string, error) {
 	t.Helper()

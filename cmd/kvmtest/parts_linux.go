@@ -65,10 +65,12 @@ func (l *lab) run(ctx context.Context, stdout, stderr io.Writer) (code int, err 
 		}
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", p.name, failed))
-			result.code = 1
+			if result.code = 1; errors.Is(failed, errStill) {
+				result.code = stillCode
+			}
 		}
 		results = append(results, fmt.Sprintf("%-28s %v, in %v", p.name, result, time.Since(began).Round(time.Second)))
-		code = max(code, result.code)
+		code = worse(code, result.code)
 		if ctx.Err() != nil {
 			break
 		}
@@ -77,6 +79,21 @@ func (l *lab) run(ctx context.Context, stdout, stderr io.Writer) (code int, err 
 		fmt.Fprintln(stderr, "kvmtest:", line)
 	}
 	return code, err
+}
+
+// stillCode is the exit code where nothing failed, but the lab stood still at every boot for
+// a part, which is the emulator's doing: nothing is known of that part.
+const stillCode = 75 // EX_TEMPFAIL
+
+// worse is the code that says more: a failure before a part of which nothing is known.
+func worse(one, other int) int {
+	if one == stillCode && other != 0 || one == 0 {
+		return other
+	}
+	if other == stillCode {
+		return one
+	}
+	return max(one, other)
 }
 
 // runPart boots once more where the lab stands still, which is the emulator's doing
