@@ -21,7 +21,7 @@
 //   - Handed: the monitor is our own, is started in a jail (internal/host/jail) with
 //     /dev/kvm and two sockets, and is handed everything of its machine, and each
 //     connection to its guest, over these. So it can be started ahead, and a few wait for
-//     the next machine (seats). It is a Forker: forks share memory with their source, and
+//     the next machine (warmPool). It is a Forker: forks share memory with their source, and
 //     are told from it before anything in them runs.
 //   - Template: machines are not booted but go on from one that was, and was saved
 //     before it was anybody's. Its memory is a sealed file that every monitor maps

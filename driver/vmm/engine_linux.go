@@ -47,7 +47,7 @@ type engine struct {
 	boots     boots
 	blanks    sync.Mutex // held while a blank disk is made
 	templates templates
-	seats     seats
+	warm      warmPool
 	fleet     guestagent.Fleet
 }
 
@@ -126,7 +126,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	e.mu.Unlock()
 	first, err := e.fleet.Close(ctx)
 	if first {
-		err = errors.Join(err, e.templates.close(), e.seats.close(ctx))
+		err = errors.Join(err, e.templates.close(), e.warm.close(ctx))
 	}
 	if first && e.groups != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)

@@ -25,7 +25,7 @@ const (
 // launch starts the machine's monitor with what fill gives it, or gives that to one that waits.
 func (m *machine) launch(ctx context.Context, fill func(workplace) error) (err error) {
 	if m.engine.system.Handed {
-		return m.sit(ctx, fill)
+		return m.takeWarm(ctx, fill)
 	}
 	l := invocation{argv: []string{m.engine.program.path}, user: lowlyUser(m.hardware.Emulated), alone: mayUnshare()}
 	if m.place, err = m.newWorkplace(ctx, &l); err != nil {
@@ -103,7 +103,7 @@ func (m *machine) limit() error {
 // meet waits until the monitor answers.
 func (m *machine) meet(ctx context.Context) error {
 	if m.monitor != nil {
-		return nil // it was when it took its seat
+		return nil // it was when its monitor was taken
 	}
 	m.monitor, m.line = m.engine.system.Monitor(m.place.connect), m.place.line()
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)

@@ -31,7 +31,7 @@ func (m *machine) start(ctx context.Context, b beginning) (*instance, error) {
 	}
 	defer leave()
 	if m.engine.system.Handed {
-		defer m.engine.seats.needed(m.engine)()
+		defer m.engine.warm.needed(m.engine)()
 	}
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()

@@ -19,11 +19,11 @@ import (
 // nobody else is.
 
 const (
-	// leastSeats are kept while machines are made now and then, and mostSeats of those that
+	// leastWarm are kept while machines are made now and then, and mostWarm of those that
 	// were needed at once, as by a fork, for burstTime.
-	leastSeats = 2
-	mostSeats  = 8
-	burstTime  = 5 * time.Second
+	leastWarm = 2
+	mostWarm  = 8
+	burstTime = 5 * time.Second
 	// calmTime is how long after the last machine came up others are started in the place of
 	// those that were taken: who made it has the host's processors until then.
 	calmTime = 100 * time.Millisecond
@@ -33,8 +33,8 @@ const (
 	tellAgain = time.Minute
 )
 
-// seat is a monitor that has no machine yet.
-type seat struct {
+// warmMonitor is a monitor that has no machine yet.
+type warmMonitor struct {
 	place   *wires
 	group   *cgroup.Group // nil where there are no cgroups
 	process *process
@@ -42,9 +42,9 @@ type seat struct {
 	of      programFile
 }
 
-// newSeat starts a monitor. What there is of one that did not come up is given too, for its end.
-func (e *engine) newSeat(ctx context.Context) (s *seat, err error) {
-	s = &seat{}
+// startMonitor starts a monitor. What there is of one that did not come up is given too, for its end.
+func (e *engine) startMonitor(ctx context.Context) (s *warmMonitor, err error) {
+	s = &warmMonitor{}
 	if s.of, err = fileOf(e.program.path); err != nil {
 		return s, err
 	}
@@ -75,7 +75,7 @@ func (e *engine) newSeat(ctx context.Context) (s *seat, err error) {
 }
 
 // greet wants the monitor to answer.
-func (s *seat) greet(ctx context.Context) error {
+func (s *warmMonitor) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
 	return s.monitor.Hello(ctx)
@@ -98,7 +98,7 @@ func (e *engine) waitingLimits() (limits cgroup.Limits) {
 }
 
 // end leaves nothing of it.
-func (s *seat) end(ctx context.Context) error {
+func (s *warmMonitor) end(ctx context.Context) error {
 	m := &machine{id: "a monitor that waits", group: s.group, process: s.process, monitor: s.monitor}
 	if s.place != nil { // and no place that holds none
 		m.place = s.place
@@ -106,9 +106,9 @@ func (s *seat) end(ctx context.Context) error {
 	return m.release(ctx)
 }
 
-// sit gives the machine a monitor: one that waits, or else a new one.
-func (m *machine) sit(ctx context.Context, fill func(workplace) error) error {
-	s, err := m.engine.takeSeat(ctx)
+// takeWarm gives the machine a monitor: one that waits, or else a new one.
+func (m *machine) takeWarm(ctx context.Context, fill func(workplace) error) error {
+	s, err := m.engine.takeMonitor(ctx)
 	m.group, m.process = s.group, s.process
 	if s.place != nil {
 		m.place = s.place
@@ -132,26 +132,26 @@ func (m *machine) longestFile() int64 {
 	return max(m.hardware.MemoryMiB*mebibyte+head, blocklayer.Length(m.writable.bytes()))
 }
 
-// takeSeat gives a monitor that answers, and nobody else has had.
-func (e *engine) takeSeat(ctx context.Context) (*seat, error) {
+// takeMonitor gives a monitor that answers, and nobody else has had.
+func (e *engine) takeMonitor(ctx context.Context) (*warmMonitor, error) {
 	now, err := fileOf(e.program.path)
 	if err != nil {
-		return &seat{}, err
+		return &warmMonitor{}, err
 	}
-	for s := e.seats.next(); s != nil; s = e.seats.next() {
+	for s := e.warm.next(); s != nil; s = e.warm.next() {
 		if s.of == now && s.greet(ctx) == nil {
 			return s, nil
 		}
 		e.dismiss(s)
 		if ctx.Err() != nil {
-			return &seat{}, ctx.Err()
+			return &warmMonitor{}, ctx.Err()
 		}
 	}
-	return e.newSeat(ctx)
+	return e.startMonitor(ctx)
 }
 
 // dismiss ends a monitor that nobody has use for. Nobody waits for it.
-func (e *engine) dismiss(s *seat) {
+func (e *engine) dismiss(s *warmMonitor) {
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime.CleanupTime)
 	defer cancel()
 	if err := s.end(ctx); err != nil {
@@ -159,10 +159,10 @@ func (e *engine) dismiss(s *seat) {
 	}
 }
 
-// seats are the monitors that wait. The zero value has none.
-type seats struct {
+// warmPool are the monitors that wait. The zero value has none.
+type warmPool struct {
 	mu     sync.Mutex
-	list   []*seat
+	list   []*warmMonitor
 	closed bool
 	// used is when the last was needed, taken how many were since the last look, and making how
 	// many of those machines are not up yet; more is how many were needed at once, at burst.
@@ -178,7 +178,7 @@ type seats struct {
 }
 
 // needed says that a machine is being made, until made is called, when it is up or will never be.
-func (w *seats) needed(e *engine) (made func()) {
+func (w *warmPool) needed(e *engine) (made func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used = time.Now()
@@ -194,7 +194,7 @@ func (w *seats) needed(e *engine) (made func()) {
 }
 
 // next is one that waits, if there is one.
-func (w *seats) next() *seat {
+func (w *warmPool) next() *warmMonitor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.list) - 1
@@ -206,8 +206,8 @@ func (w *seats) next() *seat {
 	return s
 }
 
-// lookAfter has it be looked at the seats in a while, or before. The lock is held.
-func (w *seats) lookAfter(e *engine, d time.Duration) {
+// lookAfter has it be looked at them in a while, or before. The lock is held.
+func (w *warmPool) lookAfter(e *engine, d time.Duration) {
 	due := time.Now().Add(d)
 	if w.closed || w.timer != nil && !w.due.After(due) {
 		return
@@ -220,7 +220,7 @@ func (w *seats) lookAfter(e *engine, d time.Duration) {
 
 // look starts monitors in the place of those that were taken, and ends those that are too many.
 func (e *engine) look() {
-	w := &e.seats
+	w := &e.warm
 	w.mu.Lock()
 	w.timer = nil
 	if w.closed || w.looking || w.making > 0 { // it will be looked again
@@ -254,19 +254,19 @@ func (e *engine) look() {
 
 // judge says how many are to wait, and gives those that are no more: too many, or ended. The
 // lock is held.
-func (w *seats) judge(now time.Time) (want int, surplus []*seat) {
+func (w *warmPool) judge(now time.Time) (want int, surplus []*warmMonitor) {
 	if now.Sub(w.burst) >= burstTime {
 		w.more = 0
 	}
-	if w.taken > leastSeats {
-		w.more, w.burst = max(w.more, min(w.taken, mostSeats)), now
+	if w.taken > leastWarm {
+		w.more, w.burst = max(w.more, min(w.taken, mostWarm)), now
 	}
-	want = max(w.more, leastSeats)
+	want = max(w.more, leastWarm)
 	if w.taken == 0 && now.Sub(w.used) >= idleTime {
 		want = 0
 	}
 	w.taken = 0
-	var left []*seat
+	var left []*warmMonitor
 	for _, s := range w.list {
 		if len(left) == want || s.ended() {
 			surplus = append(surplus, s)
@@ -278,7 +278,7 @@ func (w *seats) judge(now time.Time) (want int, surplus []*seat) {
 	return want, surplus
 }
 
-func (s *seat) ended() bool {
+func (s *warmMonitor) ended() bool {
 	select {
 	case <-s.process.ended:
 		return true
@@ -289,27 +289,27 @@ func (s *seat) ended() bool {
 
 // fill starts monitors one after another, until so many wait.
 func (e *engine) fill(ctx context.Context, want int) {
-	w := &e.seats
+	w := &e.warm
 	lacks := func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return !w.closed && len(w.list) < want
 	}
 	for lacks() {
-		s, err := e.newSeat(ctx)
+		s, err := e.startMonitor(ctx)
 		if err == nil && w.put(s) {
 			continue
 		}
 		e.dismiss(s)
 		if err != nil && ctx.Err() == nil {
-			e.tellUnseated(err)
+			e.tellNoneWarm(err)
 		}
 		return
 	}
 }
 
 // put has a monitor wait, unless the driver is closed.
-func (w *seats) put(s *seat) bool {
+func (w *warmPool) put(s *warmMonitor) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.closed {
@@ -318,17 +318,17 @@ func (w *seats) put(s *seat) bool {
 	return !w.closed
 }
 
-// tellUnseated says that none can be started: it is tried again when the next machine is made,
+// tellNoneWarm says that none can be started: it is tried again when the next machine is made,
 // which has one started for itself.
-func (e *engine) tellUnseated(err error) {
-	if now := time.Now(); now.Sub(e.seats.told) >= tellAgain {
-		e.seats.told = now
+func (e *engine) tellNoneWarm(err error) {
+	if now := time.Now(); now.Sub(e.warm.told) >= tellAgain {
+		e.warm.told = now
 		cmp.Or(e.opts.Logger, slog.Default()).Error(e.system.Name+": no monitor can be started ahead", "err", err)
 	}
 }
 
 // close ends all that wait, and lets no more be started.
-func (w *seats) close(ctx context.Context) (err error) {
+func (w *warmPool) close(ctx context.Context) (err error) {
 	w.mu.Lock()
 	w.closed = true
 	if w.timer != nil {

@@ -61,8 +61,8 @@ func build(t *testing.T, variable, pkg string) string {
 	return path
 }
 
-// newSeated is an engine of a system whose monitors wait, with a program of ours.
-func newSeated(t *testing.T, path string) *engine {
+// newWarmEngine is an engine of a system whose monitors wait, with a program of ours.
+func newWarmEngine(t *testing.T, path string) *engine {
 	t.Helper()
 	device, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
@@ -70,7 +70,7 @@ func newSeated(t *testing.T, path string) *engine {
 	}
 	device.Close()
 	e := &engine{opts: Options{RunDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, program: program{path: path}}
-	e.system = System{Name: "seated", Handed: true, Environment: []string{"GODEBUG=disablethp=1"},
+	e.system = System{Name: "warm", Handed: true, Environment: []string{"GODEBUG=disablethp=1"},
 		Monitor: func(dial Dial) Monitor { return greeted{dial: dial} },
 		Inherit: func(_ Hardware, has Descriptors) []string {
 			return []string{"-control", strconv.Itoa(has[Socket]), "-guest", strconv.Itoa(has[Vsock]), "-kvm", strconv.Itoa(has[KVM])}
@@ -79,7 +79,7 @@ func newSeated(t *testing.T, path string) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		err := e.seats.close(context.Background())
+		err := e.warm.close(context.Background())
 		if e.groups != nil {
 			err = errors.Join(err, e.groups.Close(context.Background()))
 		}
@@ -94,12 +94,12 @@ func newSeated(t *testing.T, path string) *engine {
 }
 
 // waiting gives the monitors that wait, once there are so many.
-func waiting(t *testing.T, e *engine, want int) []*seat {
+func waiting(t *testing.T, e *engine, want int) []*warmMonitor {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		e.seats.mu.Lock()
-		list, looking := append([]*seat(nil), e.seats.list...), e.seats.looking
-		e.seats.mu.Unlock()
+		e.warm.mu.Lock()
+		list, looking := append([]*warmMonitor(nil), e.warm.list...), e.warm.looking
+		e.warm.mu.Unlock()
 		if len(list) == want && !looking {
 			return list
 		}
@@ -109,12 +109,12 @@ func waiting(t *testing.T, e *engine, want int) []*seat {
 	}
 }
 
-// seated is a machine with a monitor.
-func seated(t *testing.T, e *engine, spec sandbox.Spec) *machine {
+// taken is a machine with a monitor.
+func taken(t *testing.T, e *engine, spec sandbox.Spec) *machine {
 	t.Helper()
-	defer e.seats.needed(e)()
+	defer e.warm.needed(e)()
 	m := e.newMachine(spec, Hardware{MemoryMiB: 160, CPUs: 1}, origin{}, nil)
-	if err := m.sit(t.Context(), func(workplace) error { return nil }); err != nil {
+	if err := m.takeWarm(t.Context(), func(workplace) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -137,18 +137,18 @@ func field(t *testing.T, pid int, name string) string {
 	return strings.TrimSpace(line)
 }
 
-// TestSeats: once a machine was made, monitors wait, each as a user and in a group of its own,
+// TestWarmMonitors: once a machine was made, monitors wait, each as a user and in a group of its own,
 // in a jail and confined, with nothing but sockets, pipes and the device. The next machine has
 // one of them, under its own limits, and no other machine has it.
-func TestSeats(t *testing.T) {
-	e := newSeated(t, build(t, "AETHER_VMM", "aether/cmd/aether-vmm"))
+func TestWarmMonitors(t *testing.T) {
+	e := newWarmEngine(t, build(t, "AETHER_VMM", "aether/cmd/aether-vmm"))
 	if got := waiting(t, e, 0); len(got) != 0 {
 		t.Errorf("%d wait before there was a machine", len(got))
 	}
-	first := seated(t, e, sandbox.Spec{})
+	first := taken(t, e, sandbox.Spec{})
 	users := map[string]bool{}
 	pids := map[int]bool{}
-	for _, s := range waiting(t, e, leastSeats) {
+	for _, s := range waiting(t, e, leastWarm) {
 		pid := s.process.pid
 		if pid == first.process.pid || users[field(t, pid, "Uid")] && os.Geteuid() == 0 {
 			t.Errorf("process %d is another's, or its user", pid)
@@ -164,15 +164,15 @@ func TestSeats(t *testing.T) {
 		}
 		wantFew(t, pid)
 	}
-	for range leastSeats {
-		m := seated(t, e, sandbox.Spec{Limits: sandbox.Limits{CPUs: 0.5}})
+	for range leastWarm {
+		m := taken(t, e, sandbox.Spec{Limits: sandbox.Limits{CPUs: 0.5}})
 		if !pids[m.process.pid] {
 			t.Errorf("process %d did not wait", m.process.pid)
 		}
 		delete(pids, m.process.pid)
 		wantLimits(t, e, m)
 	}
-	next := waiting(t, e, leastSeats)
+	next := waiting(t, e, leastWarm)
 	for _, s := range next {
 		if pids[s.process.pid] {
 			t.Error("one waits that was taken")
@@ -252,34 +252,34 @@ func limitOf(t *testing.T, pid int, legacy, unified string) string {
 	return ""
 }
 
-// TestSeatsThatEnded: one that was killed while it waited, or whose program is another now, is
+// TestWarmMonitorsThatEnded: one that was killed while it waited, or whose program is another now, is
 // handed to nobody.
-func TestSeatsThatEnded(t *testing.T) {
+func TestWarmMonitorsThatEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program")
 	copyProgram(t, build(t, "AETHER_VMM", "aether/cmd/aether-vmm"), path)
-	e := newSeated(t, path)
-	seated(t, e, sandbox.Spec{})
+	e := newWarmEngine(t, path)
+	taken(t, e, sandbox.Spec{})
 	old := map[int]bool{}
-	for _, s := range waiting(t, e, leastSeats) {
+	for _, s := range waiting(t, e, leastWarm) {
 		old[s.process.pid] = true
 		if err := s.process.end(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if m := seated(t, e, sandbox.Spec{}); old[m.process.pid] || m.monitor.Hello(t.Context()) != nil {
+	if m := taken(t, e, sandbox.Spec{}); old[m.process.pid] || m.monitor.Hello(t.Context()) != nil {
 		t.Error("one that was killed was handed out")
 	}
-	for _, s := range waiting(t, e, leastSeats) {
+	for _, s := range waiting(t, e, leastWarm) {
 		old[s.process.pid] = true
 	}
 	copyProgram(t, path, path+".next")
 	if err := os.Rename(path+".next", path); err != nil {
 		t.Fatal(err)
 	}
-	if m := seated(t, e, sandbox.Spec{}); old[m.process.pid] {
+	if m := taken(t, e, sandbox.Spec{}); old[m.process.pid] {
 		t.Error("one of the program before was handed out")
 	}
-	for _, s := range waiting(t, e, leastSeats) {
+	for _, s := range waiting(t, e, leastWarm) {
 		if old[s.process.pid] {
 			t.Error("one of the program before waits")
 		}
@@ -297,18 +297,18 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// TestSeatsAreClosed: a driver that is closed has none, and starts no more, whatever it was about
+// TestWarmMonitorsAreClosed: a driver that is closed has none, and starts no more, whatever it was about
 // to do.
-func TestSeatsAreClosed(t *testing.T) {
+func TestWarmMonitorsAreClosed(t *testing.T) {
 	path := build(t, "AETHER_VMM", "aether/cmd/aether-vmm")
 	for _, after := range []time.Duration{0, calmTime, calmTime + 10*time.Millisecond, calmTime + 50*time.Millisecond, 2 * time.Second} {
-		e := newSeated(t, path)
-		m := seated(t, e, sandbox.Spec{})
+		e := newWarmEngine(t, path)
+		m := taken(t, e, sandbox.Spec{})
 		time.Sleep(after)
-		e.seats.mu.Lock()
-		list := append([]*seat(nil), e.seats.list...)
-		e.seats.mu.Unlock()
-		if err := e.seats.close(t.Context()); err != nil {
+		e.warm.mu.Lock()
+		list := append([]*warmMonitor(nil), e.warm.list...)
+		e.warm.mu.Unlock()
+		if err := e.warm.close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		for _, s := range list {
@@ -317,9 +317,9 @@ func TestSeatsAreClosed(t *testing.T) {
 			}
 		}
 		started := e.count.Load()
-		e.seats.needed(e)()
+		e.warm.needed(e)()
 		time.Sleep(2 * calmTime)
-		if s := e.seats.next(); s != nil || e.count.Load() != started && e.groups != nil {
+		if s := e.warm.next(); s != nil || e.count.Load() != started && e.groups != nil {
 			t.Errorf("after %v: one waits in a driver that is closed", after)
 		}
 		if err := m.release(t.Context()); err != nil {
@@ -328,18 +328,18 @@ func TestSeatsAreClosed(t *testing.T) {
 	}
 }
 
-// TestSeatsForABurst: as many wait as were needed at once, for a while, and none when nobody
+// TestWarmMonitorsForABurst: as many wait as were needed at once, for a while, and none when nobody
 // needs one for long.
-func TestSeatsForABurst(t *testing.T) {
+func TestWarmMonitorsForABurst(t *testing.T) {
 	now := time.Now()
-	var w seats
+	var w warmPool
 	ended := make(chan struct{})
 	for _, step := range []struct {
 		after       time.Duration
 		taken, want int
 	}{
-		{0, 1, leastSeats}, {time.Second, 5, 5}, {time.Second, 1, 5}, {time.Second, 100, mostSeats}, {burstTime - 1, 2, mostSeats}, {1, 0, leastSeats},
-		{idleTime, 0, 0}, {1, 1, leastSeats},
+		{0, 1, leastWarm}, {time.Second, 5, 5}, {time.Second, 1, 5}, {time.Second, 100, mostWarm}, {burstTime - 1, 2, mostWarm}, {1, 0, leastWarm},
+		{idleTime, 0, 0}, {1, 1, leastWarm},
 	} {
 		now = now.Add(step.after)
 		if step.taken > 0 {
@@ -349,24 +349,24 @@ func TestSeatsForABurst(t *testing.T) {
 		if want != step.want || len(w.list) > want {
 			t.Errorf("after %d were taken %d are to wait, and %d do; want %d", step.taken, want, len(w.list), step.want)
 		}
-		if had := len(surplus) + len(w.list); had > mostSeats {
+		if had := len(surplus) + len(w.list); had > mostWarm {
 			t.Errorf("%d were there", had)
 		}
 		for len(w.list) < want {
-			w.list = append(w.list, &seat{process: &process{ended: ended}})
+			w.list = append(w.list, &warmMonitor{process: &process{ended: ended}})
 		}
 	}
 	close(ended)
-	if _, surplus := w.judge(now); len(surplus) != leastSeats || len(w.list) != 0 {
+	if _, surplus := w.judge(now); len(surplus) != leastWarm || len(w.list) != 0 {
 		t.Errorf("%d of those that have ended wait", len(w.list))
 	}
 }
 
-// TestEscapeFromASeat: a program that waits as a monitor does, and was taken over, can do none of
+// TestEscapeFromAWarmMonitor: a program that waits as a monitor does, and was taken over, can do none of
 // what would lead further: it is confined before it answers.
-func TestEscapeFromASeat(t *testing.T) {
-	e := newSeated(t, build(t, "AETHER_TEST_ESCAPE", "aether/internal/vm/monitor/testdata/escape"))
-	s, err := e.newSeat(t.Context())
+func TestEscapeFromAWarmMonitor(t *testing.T) {
+	e := newWarmEngine(t, build(t, "AETHER_TEST_ESCAPE", "aether/internal/vm/monitor/testdata/escape"))
+	s, err := e.startMonitor(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,24 +383,24 @@ func TestEscapeFromASeat(t *testing.T) {
 	}
 }
 
-// TestSeatsThatCannotBe: a program that is no monitor is told of once, and whoever needs a
+// TestWarmMonitorsThatCannotStart: a program that is no monitor is told of once, and whoever needs a
 // machine is told why there is none.
-func TestSeatsThatCannotBe(t *testing.T) {
-	e := newSeated(t, "/bin/false")
+func TestWarmMonitorsThatCannotStart(t *testing.T) {
+	e := newWarmEngine(t, "/bin/false")
 	var told strings.Builder
 	e.opts.Logger = slog.New(slog.NewTextHandler(&told, nil))
 	for range 2 {
 		m := e.newMachine(sandbox.Spec{}, Hardware{MemoryMiB: 160, CPUs: 1}, origin{}, nil)
-		if err := m.sit(t.Context(), func(workplace) error { return nil }); err == nil {
+		if err := m.takeWarm(t.Context(), func(workplace) error { return nil }); err == nil {
 			t.Error("it is taken for a monitor")
 		}
 		if err := m.release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		e.seats.needed(e)()
+		e.warm.needed(e)()
 		e.look()
 	}
-	if err := e.seats.close(t.Context()); err != nil {
+	if err := e.warm.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := strings.Count(told.String(), "no monitor can be started ahead"); got != 1 {
