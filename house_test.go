@@ -67,7 +67,7 @@ var rooms = []room{
 	{"cmd/hosttest", []string{"internal/host", "sandbox"}, "it boots hosts and starts the built programs there, as users do; what they are made of is not its business"},
 	{"cmd/aether-probe", []string{"internal/host"}, "what runs inside a sandbox that is measured knows nothing of the one who measures"},
 	{"cmd/bench", []string{"lab", "driver", "image", "sandbox"}, "it chooses what is measured and with which drivers; how is lab's"},
-	{"lab", []string{"agent", "tool", "driver", "engine", "profile", "rest", "tool", "interpreter", "guest", "image", "network", "internal/bounded", "internal/companion", "internal/host", "sandbox"}, "measuring uses the product as its users do, and puts what it finds beside the curated scores"},
+	{"lab", []string{"agent", "tool", "driver", "engine", "profile", "rest", "interpreter", "guest", "image", "network", "internal/bounded", "internal/companion", "internal/host", "sandbox"}, "measuring uses the product as its users do, and puts what it finds beside the curated scores"},
 	{"examples", public, "they are a module of their own, as a user's program is: what they need must be exported"},
 }
 

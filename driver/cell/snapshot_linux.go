@@ -106,7 +106,10 @@ func (i *instance) Snapshot(ctx context.Context, dir string, keep sandbox.Fideli
 		return fmt.Errorf("cell: snapshot: %w", err)
 	}
 	draft.Over(i.relatives().common())
-	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command, Authority: i.network.AuthorityKey()}
+	rec := snapshot.Record{Image: i.spec.Image, Digest: i.root.Digest, Command: i.spec.Command}
+	if keep == sandbox.Checkpoint { // of what programs have read, and of nothing else
+		rec.Authority = i.network.AuthorityKey()
+	}
 	if err := draft.Commit(ctx, dir, layer, rec); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
@@ -285,6 +288,9 @@ func (e *engine) restore(ctx context.Context, dir string, rec snapshot.Record, g
 	}
 	root.Layers = append(root.Layers, layer.Path)
 	defer e.letLayer(layer, root) // the cell has it too
+	if give == sandbox.Filesystem {
+		rec.Authority = nil // which nothing of it has read
+	}
 	i, err := e.create(ctx, spec, root, rec.Authority)
 	if err != nil || give == sandbox.Filesystem {
 		return i, err

@@ -3,6 +3,7 @@ package cell_test
 import (
 	"testing"
 
+	"aether/image/snapshot"
 	"aether/sandbox"
 )
 
@@ -46,5 +47,25 @@ func TestTrustOfForks(t *testing.T) {
 	}
 	if got := sh(t, child, requests["curl"]); got != rightKey {
 		t.Errorf("a new program of the child: %q", got)
+	}
+}
+
+// TestKeptAuthority: the key of a gateway's authority is kept with the memory of programs that
+// may believe it, and with nothing else.
+func TestKeptAuthority(t *testing.T) {
+	needRoot(t, "checkpoint of such cells")
+	instance := newRuledCell(t)
+	for _, keep := range []sandbox.Fidelity{sandbox.Filesystem, sandbox.Checkpoint} {
+		dir := t.TempDir()
+		if err := instance.(sandbox.Snapshotter).Snapshot(t.Context(), dir, keep); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := snapshot.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := len(rec.Authority) > 0; kept != (keep == sandbox.Checkpoint) {
+			t.Errorf("%v: the key is there: %v", keep, kept)
+		}
 	}
 }

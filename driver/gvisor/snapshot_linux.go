@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"aether/driver/guestagent"
 	"aether/driver/lifetime"
@@ -36,6 +37,9 @@ func (i *instance) saveTo(ctx context.Context, dir string, parts []part) error {
 	i.verbs.Lock()
 	defer i.verbs.Unlock()
 	m := i.manifest()
+	if !slices.ContainsFunc(parts, func(p part) bool { return p.dir == memory.dir }) {
+		m.Authority = nil // nothing of it has read a certificate
+	}
 	if err := i.still(ctx, len(parts) > 1, func() error { return i.saveParts(ctx, dir, parts, m) }); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (m *machine) keepFiles(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	kept := m.manifest()
-	kept.FilesOnly = true
+	kept.FilesOnly, kept.Authority = true, nil // nothing of it has read a certificate
 	return kept.write(dir)
 }
 
