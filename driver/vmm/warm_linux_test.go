@@ -50,7 +50,7 @@ func build(t *testing.T, variable, pkg string) string {
 		return path
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("the program cannot be built here")
+		t.Skipf("%s names no program, and this host has no go to build one: %v", variable, err)
 	}
 	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
 	cmd := exec.Command("go", "build", "-o", path, pkg)
@@ -66,7 +66,7 @@ func newWarmEngine(t *testing.T, path string) *engine {
 	t.Helper()
 	device, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("no KVM here: %v", err)
+		t.Skipf("this host has no KVM, which monitors wait with: %v", err)
 	}
 	device.Close()
 	e := &engine{opts: Options{RunDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, program: program{path: path}}
@@ -96,7 +96,7 @@ func newWarmEngine(t *testing.T, path string) *engine {
 // waiting gives the monitors that wait, once there are so many.
 func waiting(t *testing.T, e *engine, want int) []*warmMonitor {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		e.warm.mu.Lock()
 		list, looking := append([]*warmMonitor(nil), e.warm.list...), e.warm.looking
 		e.warm.mu.Unlock()
@@ -164,6 +164,9 @@ func TestWarmMonitors(t *testing.T) {
 		}
 		wantFew(t, pid)
 	}
+	e.warm.mu.Lock()
+	e.warm.making++ // so that none is started in their place meanwhile, however slow the host is
+	e.warm.mu.Unlock()
 	for range leastWarm {
 		m := taken(t, e, sandbox.Spec{Limits: sandbox.Limits{CPUs: 0.5}})
 		if !pids[m.process.pid] {
@@ -172,6 +175,10 @@ func TestWarmMonitors(t *testing.T) {
 		delete(pids, m.process.pid)
 		wantLimits(t, e, m)
 	}
+	e.warm.mu.Lock()
+	e.warm.making--
+	e.warm.lookAfter(e, calmTime)
+	e.warm.mu.Unlock()
 	next := waiting(t, e, leastWarm)
 	for _, s := range next {
 		if pids[s.process.pid] {
@@ -372,7 +379,7 @@ func TestEscapeFromAWarmMonitor(t *testing.T) {
 	}
 	select {
 	case <-s.process.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Error("it does not end")
 	}
 	if said, _ := s.process.console.end(); string(said) != "tried 39\n" || s.process.err != nil {

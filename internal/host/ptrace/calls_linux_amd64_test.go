@@ -19,13 +19,7 @@ import (
 func TestCalls(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	sleeper := exec.Command("sleep", "3600")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { sleeper.Process.Kill(); sleeper.Wait() }()
-	pid := sleeper.Process.Pid
-	await(t, pid)
+	pid := startSleeper(t)
 	for _, careful := range []bool{false, true} {
 		thread, err := Seize(pid)
 		if err != nil {
@@ -95,6 +89,18 @@ func makeCalls(t *testing.T, thread *Thread, regs *Registers, code, table uint64
 
 // patience is how long something may take on a machine whose processors others have.
 const patience = 2 * time.Minute
+
+// startSleeper starts a program that sleeps, until the test ends.
+func startSleeper(t *testing.T) (pid int) {
+	t.Helper()
+	sleeper := exec.Command("sleep", "3600")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sleeper.Process.Kill(); sleeper.Wait() })
+	await(t, sleeper.Process.Pid)
+	return sleeper.Process.Pid
+}
 
 // await waits until the program sleeps in a system call, or sleeps on.
 func await(t *testing.T, pid int) {

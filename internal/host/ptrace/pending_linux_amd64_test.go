@@ -1,7 +1,6 @@
 package ptrace
 
 import (
-	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -14,12 +13,7 @@ import (
 func TestPendingSignals(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	sleeper := exec.Command("sleep", "3600")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { sleeper.Process.Kill(); sleeper.Wait() }()
-	thread, err := Seize(sleeper.Process.Pid)
+	thread, err := Seize(startSleeper(t))
 	if err == nil {
 		err = thread.Await()
 	}

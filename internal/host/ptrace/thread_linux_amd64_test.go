@@ -13,13 +13,7 @@ import (
 func TestPending(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	sleeper := exec.Command("sleep", "3600")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { sleeper.Process.Kill(); sleeper.Wait() }()
-	await(t, sleeper.Process.Pid)
-	thread, err := Seize(sleeper.Process.Pid)
+	thread, err := Seize(startSleeper(t))
 	if err != nil {
 		t.Fatal(err)
 	}

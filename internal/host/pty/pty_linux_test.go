@@ -9,17 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestPair(t *testing.T) {
+// pair are the two ends of a terminal.
+func pair(t *testing.T) (master, slave *os.File) {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Skipf("this host has no terminals: %v", err)
 	}
-	defer master.Close()
-	slave, err := Open(master)
-	if err != nil {
+	t.Cleanup(func() { master.Close() })
+	if slave, err = Open(master); err != nil {
 		t.Fatal(err)
 	}
-	defer slave.Close()
+	t.Cleanup(func() { slave.Close() })
+	return master, slave
+}
+
+func TestPair(t *testing.T) {
+	master, slave := pair(t)
 
 	if err := SetSize(master, 123, 45); err != nil {
 		t.Fatal(err)
@@ -52,16 +58,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 
 // TestHide: what is typed is read and not shown, until it is to be shown again.
 func TestHide(t *testing.T) {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Skipf("this host has no terminals: %v", err)
-	}
-	defer master.Close()
-	slave, err := Open(master)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slave.Close()
+	master, slave := pair(t)
 	show, err := Hide(int(slave.Fd()))
 	if err != nil {
 		t.Fatal(err)
