@@ -30,6 +30,7 @@ type engine struct {
 	once   sync.Once
 	err    error
 	tools  tools
+	copy   sealedCopy
 	guest  string // aether-guest
 	host   *launch.Host
 	images *image.Store
@@ -129,7 +130,7 @@ func (d *Driver) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
 	defer cancel()
-	return errors.Join(err, e.host.Close(), e.groups.close(ctx))
+	return errors.Join(err, e.host.Close(), e.groups.close(ctx), e.copy.close())
 }
 
 // Reap implements sandbox.Reaper: when a program is killed the kernel ends its

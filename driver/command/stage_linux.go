@@ -24,6 +24,9 @@ func (e *engine) stage(p launch.Program) (Stage, error) {
 	group, err := directory(p.Group)
 	s := Stage{Program: e.tools.program, Dir: e.stageDir(), Root: e.host.Root(), Guest: e.host.Shown(0),
 		Shared: e.host.Shared(), Single: e.host.Single, Group: group}
+	if e.system.Seals {
+		s.Program = fmt.Sprintf("/proc/self/fd/%d", programFd)
+	}
 	for i := range p.Tree.Shown[1:] {
 		s.Shown = append(s.Shown, e.host.Shown(i+1))
 	}

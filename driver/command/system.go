@@ -20,6 +20,10 @@ type System struct {
 	Program, Install string
 	// Find, if set, looks for the program elsewhere first; empty is not found.
 	Find func() string
+	// Seals says that the program goes on as a copy of itself in a sealed file of memory, so
+	// that what it starts can never change it, and that it takes one that is there already.
+	// All of its sandboxes then have one copy, which the engine makes.
+	Seals bool
 	// Needs, if set, says why this user or host cannot have such sandboxes, before
 	// anything is tried.
 	Needs func() error
@@ -58,7 +62,7 @@ type System struct {
 
 // Stage is where the parts of a sandbox are, as its program sees them.
 type Stage struct {
-	// Program is the system's own, at its absolute path.
+	// Program is the system's own, at a path that is good for executing it.
 	Program string
 	// Dir is a small file system of the stage's own, for configuration and state.
 	Dir string
@@ -96,6 +100,8 @@ const (
 	ConfigFile = "config.json"
 	// ConfigFd is where a Plain program has it.
 	ConfigFd = 3
+	// programFd is the copy of a program that Seals itself.
+	programFd = 4
 )
 
 // UserID is the only id inside when an ordinary user runs sandboxes.

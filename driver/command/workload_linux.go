@@ -114,6 +114,14 @@ func configure(ctx context.Context, to *os.File, config []byte) error {
 
 func (b *workload) launch(program launch.Program, config *os.File) (err error) {
 	program.Files = append(program.Files, append(b.pipes.Child(), config)...)
+	if b.engine.system.Seals {
+		file, err := b.engine.copy.open(b.engine.tools.program)
+		if err != nil {
+			return errors.Join(err, b.pipes.Started())
+		}
+		defer file.Close()
+		program.Files = append(program.Files, file)
+	}
 	b.monitor, err = b.engine.host.Start(program)
 	return errors.Join(err, b.pipes.Started())
 }

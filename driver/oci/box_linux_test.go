@@ -2,13 +2,17 @@ package oci_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"aether/driver/command/commandtest"
+	"aether/driver/oci"
 	"aether/sandbox"
 )
 
@@ -48,6 +52,59 @@ func TestProbeOfAProgramThatHangs(t *testing.T) {
 			t.Errorf("%v are left", left)
 		}
 	})
+}
+
+// TestOneYoukiForAll: youki would be a copy of itself for each sandbox, and now and then
+// fail to seal it. One that was replaced serves from the next sandbox on.
+func TestOneYoukiForAll(t *testing.T) {
+	t.Setenv(runtimeVariable, string(oci.Youki))
+	installed, err := exec.LookPath(string(oci.Youki))
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("it needs youki, and root")
+	}
+	program, err := os.ReadFile(installed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	replace := func() {
+		t.Helper()
+		next := filepath.Join(dir, "next")
+		if err := errors.Join(os.WriteFile(next, program, 0o755), os.Rename(next, filepath.Join(dir, "youki"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	driver := newDriver(t.TempDir())
+	copies := func() int {
+		t.Helper()
+		seen := map[string]bool{}
+		// Executed by its descriptor, a program has the descriptor's name.
+		for _, pid := range commandtest.Below(t)["4"] {
+			exe := fmt.Sprintf("/proc/%d/exe", pid)
+			name, err := os.Readlink(exe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stat syscall.Stat_t
+			if err := syscall.Stat(exe, &stat); err != nil || name != "/memfd:youki (deleted)" {
+				t.Errorf("%d is %s, %v", pid, name, err)
+			}
+			seen[fmt.Sprint(stat.Dev, stat.Ino)] = true
+		}
+		return len(seen)
+	}
+	commandtest.Create(t, driver, sandbox.Spec{})
+	for want := 1; want <= 2; want++ {
+		if _, err := driver.Create(t.Context(), sandbox.Spec{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := copies(); got != want {
+			t.Errorf("%d copies of youki, and %d programs were there", got, want)
+		}
+		replace()
+	}
 }
 
 func TestServiceThatDoesNotAnswer(t *testing.T) {

@@ -26,7 +26,7 @@ var minMemory = map[Runtime]int64{Runc: 48 << 20, Crun: 24 << 20, Youki: 24 << 2
 
 func system(r Runtime) command.System {
 	s := command.System{
-		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r], OwnNetwork: true,
+		Name: string(r), Program: string(r), Install: install[r], MinMemory: minMemory[r], Seals: r == Youki, OwnNetwork: true,
 		Version: func(ctx context.Context, path string) (string, error) {
 			line, err := command.FirstLine(ctx, path, "--version")
 			return strings.TrimLeft(strings.TrimPrefix(line, string(r)+" version"), ": "), err

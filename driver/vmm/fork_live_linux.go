@@ -7,11 +7,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"syscall"
 	"time"
 
 	"aether/driver/guestagent"
-	"aether/driver/lifetime"
 	"aether/internal/host/launch"
 	"aether/sandbox"
 )
@@ -174,7 +172,7 @@ func (m *machine) takeCopy(ctx context.Context, said Copied, files *copyFiles) (
 	err := errors.Join(files.Pages.Close(), m.keep(said.Kept, files.Layer), m.writable.freeze(files.next))
 	for _, file := range append([]*os.File{files.State}, m.memory...) {
 		if err == nil {
-			err = seal(ctx, file)
+			err = launch.Seal(ctx, file)
 		}
 	}
 	if err != nil {
@@ -203,32 +201,11 @@ func (m *machine) keep(kept []int, layer *os.File) error {
 	return nil
 }
 
-// seal keeps everybody from changing a file, also the machine that it came from. Pages that
-// are just on their way elsewhere keep the kernel from it for a moment.
-func seal(ctx context.Context, file *os.File) error {
-	ctx, cancel := context.WithTimeout(ctx, lifetime.CleanupTime)
-	defer cancel()
-	for {
-		err := launch.Seal(file)
-		if err == nil || errors.Is(err, syscall.EPERM) && launch.Sealed(file) {
-			return nil
-		}
-		if !errors.Is(err, syscall.EBUSY) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // share opens everything once more, for reading only.
 func (m *machine) share(state *os.File) (*copies, error) {
 	made := &copies{state: state}
 	var err error
-	if made.disk, err = again(m.disk); err != nil {
+	if made.disk, err = launch.Reopen(m.disk); err != nil {
 		return nil, errors.Join(err, state.Close())
 	}
 	if made.memory, err = againAll(m.memory); err == nil {
@@ -241,17 +218,9 @@ func (m *machine) share(state *os.File) (*copies, error) {
 	return made, nil
 }
 
-func again(file *os.File) (*os.File, error) {
-	opened, err := os.Open(descriptorPath(int(file.Fd())))
-	if err != nil {
-		return nil, err
-	}
-	return opened, nil
-}
-
 func againAll(files []*os.File) (list []*os.File, err error) {
 	for _, file := range files {
-		opened, err := again(file)
+		opened, err := launch.Reopen(file)
 		if err != nil {
 			closeAll(list)
 			return nil, err
@@ -263,7 +232,7 @@ func againAll(files []*os.File) (list []*os.File, err error) {
 
 // goOn makes a machine that goes on from copies.
 func (e *engine) goOn(ctx context.Context, made *copies, spec sandbox.Spec, from manifest) (*instance, error) {
-	disk, err := again(made.disk)
+	disk, err := launch.Reopen(made.disk)
 	if err != nil {
 		return nil, err
 	}

@@ -57,14 +57,14 @@ func TestSeal(t *testing.T) {
 	}
 	defer file.Close()
 	for range 2 {
-		if err := seal(t.Context(), file); err != nil {
+		if err := launch.Seal(t.Context(), file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := file.WriteAt([]byte{1}, 0); err == nil {
 		t.Error("it was written to")
 	}
-	shared, err := again(file)
+	shared, err := launch.Reopen(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	if err := seal(t.Context(), plain); err == nil {
+	if err := launch.Seal(t.Context(), plain); err == nil {
 		t.Error("a file that cannot be sealed is taken for sealed")
 	}
 }

@@ -87,7 +87,7 @@ func loadSealed(ctx context.Context, name string) (*os.File, error) {
 		return nil, err
 	}
 	if err = copySparse(ctx, file, from); err == nil {
-		err = launch.Seal(file)
+		err = launch.Seal(ctx, file)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

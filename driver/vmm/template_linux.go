@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"aether/internal/host/launch"
 	"aether/internal/host/storedir"
 )
 
@@ -31,11 +32,11 @@ func (t *template) close() error { return errors.Join(t.memory.Close(), t.state.
 // again opens what a template has once more, for one user of it: each reads the
 // state from its own place.
 func (t *template) again() (*template, error) {
-	memory, err := os.Open(descriptorPath(int(t.memory.Fd())))
+	memory, err := launch.Reopen(t.memory)
 	if err != nil {
 		return nil, err
 	}
-	state, err := os.Open(descriptorPath(int(t.state.Fd())))
+	state, err := launch.Reopen(t.state)
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}

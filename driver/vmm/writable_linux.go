@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aether/internal/host/blocklayer"
+	"aether/internal/host/launch"
 	"aether/internal/host/loopdisk"
 	"aether/internal/host/storedir"
 )
@@ -207,7 +208,7 @@ func (w *writable) frozen() (*writable, error) {
 	if w == nil {
 		return nil, nil
 	}
-	base, err := again(w.base)
+	base, err := launch.Reopen(w.base)
 	if err != nil {
 		return nil, err
 	}

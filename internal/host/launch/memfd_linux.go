@@ -1,8 +1,15 @@
 package launch
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"time"
+
+	"aether/internal/host/spawn"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,10 +28,39 @@ func SealedFile(name string, contents ...[]byte) (*os.File, error) {
 			return nil, errors.Join(err, file.Close())
 		}
 	}
-	if err := Seal(file); err != nil {
+	if err := Seal(context.Background(), file); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// SealedProgram makes a copy of a program in memory, which everybody can execute and nobody
+// can change.
+func SealedProgram(path string) (*os.File, error) {
+	program, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	file, err := spawn.ExecutableFile(filepath.Base(path))
+	if err != nil {
+		return nil, err
+	}
+	if _, err = io.Copy(file, program); err == nil {
+		err = file.Chmod(0o555)
+	}
+	if err == nil {
+		err = Seal(context.Background(), file)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Reopen opens a file once more, for reading only.
+func Reopen(file *os.File) (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
 }
 
 // MemoryFile makes a file in memory of a size, all zeros, that whoever has it can change.
@@ -40,12 +76,31 @@ func MemoryFile(name string, size int64) (*os.File, error) {
 	return file, nil
 }
 
+// sealTime is how long Seal tries.
+const sealTime = 10 * time.Second
+
 // Seal keeps everybody from changing a file from now on, however it was or will be
 // opened. A private mapping can still be written to, for oneself. It fails while
-// anybody has mapped the file to change it.
-func Seal(file *os.File) error {
-	_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	return os.NewSyscallError("fcntl F_ADD_SEALS", err)
+// anybody has mapped the file to change it; pages that are just on their way elsewhere
+// keep the kernel from it too, for a moment, which Seal waits for.
+func Seal(ctx context.Context, file *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, sealTime)
+	defer cancel()
+	for {
+		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		if err == nil || err == unix.EPERM && Sealed(file) {
+			return nil
+		}
+		err = os.NewSyscallError("fcntl F_ADD_SEALS", err)
+		if !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // Sealed says whether nobody can change a file any more.

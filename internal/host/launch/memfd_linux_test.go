@@ -32,7 +32,7 @@ func TestMemoryFile(t *testing.T) {
 	if _, err := file.WriteAt([]byte("x"), 7); err != nil {
 		t.Fatal(err)
 	}
-	if err := Seal(file); err != nil {
+	if err := Seal(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_RDWR, 0)

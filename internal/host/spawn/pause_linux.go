@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -22,7 +23,7 @@ const (
 var Pause = sync.OnceValues(func() (*os.File, error) { return pauseFile("aether-init", 0o111) })
 
 func pauseFile(name string, mode os.FileMode) (*os.File, error) {
-	file, err := memoryFile(name, unix.MFD_ALLOW_SEALING)
+	file, err := ExecutableFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +50,16 @@ func memoryFile(name string, flags int) (*os.File, error) {
 		return nil, fmt.Errorf("spawn: fcntl: %w", err)
 	}
 	return os.NewFile(uintptr(high), name), nil
+}
+
+// ExecutableFile makes an empty file in memory that may become a program, also where such
+// files are not otherwise executed (the sysctl vm.memfd_noexec).
+func ExecutableFile(name string) (*os.File, error) {
+	file, err := memoryFile(name, unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		return memoryFile(name, unix.MFD_ALLOW_SEALING)
+	}
+	return file, err
 }
 
 func fillPause(file *os.File, mode os.FileMode) error {

@@ -331,6 +331,42 @@ func TestPauseProgramIsSealedAndSleeps(t *testing.T) {
 	}
 }
 
+// TestExecutableFileWhereTheyAreNotExecuted: a host may have files in memory that nobody
+// executes, unless who made one asked for it.
+func TestExecutableFileWhereTheyAreNotExecuted(t *testing.T) {
+	const sysctl, inside = "/proc/sys/vm/memfd_noexec", "AETHER_TEST_MEMFD_NOEXEC"
+	if os.Getenv(inside) == "" {
+		if _, err := os.Stat(sysctl); err != nil || os.Geteuid() != 0 {
+			t.Skip("it needs root, and Linux 6.3 for the sysctl vm.memfd_noexec")
+		}
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		// The sysctl belongs to the pid namespace of who writes it.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	if err := os.WriteFile(sysctl, []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Pause()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScript(t)
+	s.Call(unix.SYS_EXECVEAT, file.Fd(), s.String(""), s.Strings([]string{"init"}), s.Strings(nil), unix.AT_EMPTY_PATH)
+	p, err := startAndAwait(t, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(syscall.SIGKILL)
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestExplainPrintsWhatRuns(t *testing.T) {
 	s := newScript(t)
 	s.Call(unix.SYS_MOUNT, s.String("tmpfs"), s.String("/t"), s.String("tmpfs"), 6, s.String("size=1m"))
