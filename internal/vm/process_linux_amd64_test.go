@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -284,15 +283,8 @@ func (p *vmmProcess) fork(files []*os.File, disk ...*os.File) (state *os.File, l
 		left = append(left, all[n])
 	}
 	if last := left[len(left)-1]; len(files) == 1 || last != files[len(files)-1] {
-		// Busy hosts have pages on their way for a while.
-		for attempt := 0; ; attempt++ {
-			err := launch.Seal(last)
-			if err == nil || errors.Is(err, syscall.EPERM) { // it is already
-				break
-			}
-			if attempt > 100 {
-				p.t.Fatal(err)
-			}
+		if err := launch.Seal(p.t.Context(), last); err != nil {
+			p.t.Fatal(err)
 		}
 	}
 	return state, left
