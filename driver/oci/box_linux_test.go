@@ -6,8 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -79,19 +79,20 @@ func TestOneYoukiForAll(t *testing.T) {
 	driver := newDriver(t.TempDir())
 	copies := func() int {
 		t.Helper()
-		seen := map[string]bool{}
+		var seen []os.FileInfo
 		// Executed by its descriptor, a program has the descriptor's name.
 		for _, pid := range commandtest.Below(t)["4"] {
 			exe := fmt.Sprintf("/proc/%d/exe", pid)
-			name, err := os.Readlink(exe)
+			if name, err := os.Readlink(exe); name != "/memfd:youki (deleted)" {
+				t.Errorf("%d is %s, %v", pid, name, err)
+			}
+			info, err := os.Stat(exe)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var stat syscall.Stat_t
-			if err := syscall.Stat(exe, &stat); err != nil || name != "/memfd:youki (deleted)" {
-				t.Errorf("%d is %s, %v", pid, name, err)
+			if !slices.ContainsFunc(seen, func(one os.FileInfo) bool { return os.SameFile(one, info) }) {
+				seen = append(seen, info)
 			}
-			seen[fmt.Sprint(stat.Dev, stat.Ino)] = true
 		}
 		return len(seen)
 	}
