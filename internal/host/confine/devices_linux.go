@@ -26,7 +26,9 @@ const ownAttributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOU
 // devices makes a /dev with the harmless nodes, and what covers parts of /proc.
 // Root makes the nodes; in a user namespace nobody may, so the host's are mounted.
 func (s script) devices(own bool) {
-	s.mount("tmpfs", "."+stageOwn, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,mode=755")
+	if !own {
+		s.mount("tmpfs", "."+stageOwn, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,mode=755")
+	}
 	dir := "." + ownDev
 	for _, place := range []string{dir, dir + "/pts", dir + "/shm", "." + ownBlank} {
 		s.mkdir(place, 0o755)
@@ -44,8 +46,9 @@ func (s script) devices(own bool) {
 		{"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {
 		s.symlink(link[0], dir+"/"+link[1])
 	}
-	// The host's nodes as well: its root without rights owns them.
-	s.setattr(here, "."+stageOwn, unix.AT_RECURSIVE, ownAttributes)
+	if !own { // the host's nodes as well: its root without rights owns them
+		s.setattr(here, "."+stageOwn, unix.AT_RECURSIVE, ownAttributes)
+	}
 }
 
 // ownNull appends the replacing of standard descriptors that are the null device of

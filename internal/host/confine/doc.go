@@ -9,7 +9,7 @@
 // image's layers, its read-only directories and a /dev with harmless nodes
 // stand at short paths. Boot clones PID 1 of a new cell into new namespaces with
 // a copy of that stage, mounts an overlay with a writable layer of its own over
-// it, makes that its root with pivot_root and locks it. Exec clones a process
+// it, makes that its root and locks it. Exec clones a process
 // that joins a living cell and locks itself in the same way. Both can be done
 // ahead: a WarmCell is a cell that has no name yet, a pre-joined process a process that has
 // joined and locked itself before its command is known.

@@ -70,7 +70,7 @@ func (s script) openMounts(list []openMount) {
 	}
 }
 
-// attachMounts appends the showing of host paths. It follows pivot_root, so
+// attachMounts appends the showing of host paths. The cell's root is its own by now, so
 // that links of the image in a target's path lead nowhere but into the image.
 func (s script) attachMounts(list []openMount) {
 	if len(list) > 0 {

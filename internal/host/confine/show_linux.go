@@ -16,7 +16,7 @@ import (
 // What root's cell is shown of the host, its image first of all, this program opens
 // as mounts with the ids of the cell's own user namespace, and sends to PID 1, which
 // waits for it. In a script they have known numbers from mountFd on: mounts, layers,
-// the views over them, and the devices.
+// the views over them, the host's /proc, and the devices.
 
 // shown is what a cell is shown besides its image, and the way to it.
 type shown struct {
@@ -26,7 +26,7 @@ type shown struct {
 }
 
 // shown is how many descriptors a cell of the tree receives.
-func (t Tree) shown(mounts []openMount) int { return len(mounts) + len(t.Layers) + len(t.views) + 1 }
+func (t Tree) shown(mounts []openMount) int { return len(mounts) + len(t.Layers) + len(t.views) + 2 }
 
 // show opens and sends it.
 func (c *Cell) show(pid int, what shown) (err error) {
@@ -67,7 +67,7 @@ func (c *Cell) openers(mounts []openMount, userns int) (list []func() (int, erro
 	for _, v := range tree.views {
 		list = append(list, func() (int, error) { return openImage(v.Source, 0, userns) })
 	}
-	return list
+	return append(list, func() (int, error) { return detach("/proc", quiet|unix.MOUNT_ATTR_NOEXEC) })
 }
 
 // openImage opens a path of the image. On a file system that cannot be id-mapped its
@@ -156,6 +156,7 @@ func (s script) keepSocket(socket *os.File) {
 // receiveShown appends the taking of what was sent, and shows the image's layers.
 func (s script) receiveShown(tree Tree, mounts []openMount) {
 	s.part(partStage)
+	s.cover()
 	s.closeFrom(mountFd) // what was opened for the loopback
 	s.Receive(shownFd, tree.shown(mounts), unix.MSG_CMSG_CLOEXEC)
 	number := uintptr(mountFd + len(mounts))
@@ -167,6 +168,7 @@ func (s script) receiveShown(tree Tree, mounts []openMount) {
 		s.place(number, stageBind+strconv.Itoa(i))
 		number++
 	}
+	s.place(number, stageProc)
 }
 
 // place attaches a detached mount.

@@ -24,12 +24,13 @@ type Bind = views.Bind
 // Places on a stage. Everything there is an ancestor of nothing: a cell sees
 // only what is mounted below /m.
 const (
+	stageAgain = "/h" // the stage itself once more: see cover
 	stageLayer = "/l" // /l0, /l1, ...
 	stageBind  = "/b"
 	stageOwn   = "/d" // what every cell has one of: see devices
 	stageUpper = "/t"
 	stageRoot  = "/m"
-	stageProc  = "/p"
+	stageProc  = "/p" // a visible, unmasked /proc, which the kernel wants to see before a user namespace mounts its own
 	stageNone  = "/f" // an empty directory, the lowest layer of views
 )
 
@@ -40,14 +41,14 @@ const (
 
 // stage appends the making of a stage on the directory dir, in a mount
 // namespace of its own, and ends with the stage as root. On one that root makes
-// for many cells the image has only places: each cell is shown it with its own ids.
+// for many cells nothing is mounted: each cell is shown the image with its own ids.
 func (s script) stage(dir string, tree Tree, many bool) {
 	s.part(partStage)
 	s.Call(unix.SYS_UMASK, 0)
 	s.mount("none", "/", "none", unix.MS_REC|unix.MS_PRIVATE, "")
 	s.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID, "size=1m,mode=755")
 	s.chdir(dir)
-	for _, place := range []string{stageOwn, stageUpper, stageRoot, stageProc, stageNone} {
+	for _, place := range []string{stageAgain, stageOwn, stageUpper, stageRoot, stageProc, stageNone} {
 		s.mkdir("."+place, 0o755)
 	}
 	for i, layer := range tree.Layers {
@@ -59,9 +60,9 @@ func (s script) stage(dir string, tree Tree, many bool) {
 	}
 	s.showViews(tree.views, many)
 	s.devices(many)
-	// A visible, unmasked /proc is what the kernel asks for before a user
-	// namespace may mount its own.
-	s.bind("/proc", "."+stageProc)
+	if !many {
+		s.bind("/proc", "."+stageProc)
+	}
 	s.setattr(here, ".", 0, readOnly)
 	s.pivot()
 }
@@ -104,8 +105,38 @@ func (s script) root(c *Cell, mounts []openMount) {
 		s.mask(stageRoot+"/proc", proc.masks)
 	}
 	s.part(partPivot)
-	s.chdir(stageRoot)
-	s.pivot()
+	if c.identity.Single {
+		s.chdir(stageRoot)
+		s.pivot()
+		return
+	}
+	s.uncover()
+}
+
+// Root's cells leave their stage without pivot_root, which looks at every process of the
+// host with a lock held that each new process wants. Their mount namespace begins as the
+// stage with nothing mounted on it. They mount it once more at one of its places, work there
+// (cover), move the root that they have made onto the bare stage, and unmount the rest
+// (uncover). So what is left below the cell's root is a file system that is read-only and
+// has empty directories, as the kernel's own rootfs is below that of every host, and no path
+// leads to it.
+
+// cover has the script work on the stage once more. The working directory stays on the
+// bare one.
+func (s script) cover() {
+	s.chdir("/")
+	s.mount("/", stageAgain, "none", unix.MS_BIND, "")
+	s.Call(unix.SYS_CHROOT, s.String(stageAgain))
+}
+
+// uncover makes stageRoot the root, and unmounts all that was mounted besides.
+func (s script) uncover() {
+	open := s.Call(unix.SYS_OPENAT, here, s.String(stageRoot), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	s.Call(unix.SYS_MOVE_MOUNT, here, s.String(stageRoot), here, s.String("."), 0)
+	s.Call(unix.SYS_UMOUNT2, s.String("."+stageAgain), unix.MNT_DETACH)
+	open.Into(s.Call(unix.SYS_FCHDIR, 0), 0)
+	s.Call(unix.SYS_CHROOT, s.String("."))
+	s.chdir("/")
 }
 
 func overlayOptions(tree Tree, up string) string {

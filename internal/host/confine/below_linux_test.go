@@ -1,0 +1,102 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNothingBelowTheRoot is what a cell's mount namespace has below its root, for somebody
+// with every right in it: no path leads there, and who takes the root away finds what a bare
+// stage has, which cannot be changed or used.
+func TestNothingBelowTheRoot(t *testing.T) {
+	cell := bootCell(t)
+	if cell.identity.Single {
+		t.Skip("an ordinary user's cell is left by pivot_root, and its mounts are the user's own")
+	}
+	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", cell.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounts.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never again another goroutine's
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			t.Error(os.NewSyscallError("unshare", err))
+			return
+		}
+		lookBelow(t, int(mounts.Fd()))
+	}()
+	<-done
+}
+
+func lookBelow(t *testing.T, mounts int) {
+	must := func(what string, err error) bool {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		return err == nil
+	}
+	enter := func() bool { return must("setns", unix.Setns(mounts, unix.CLONE_NEWNS)) }
+	if !enter() {
+		return
+	}
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if !must("open", err) {
+		return
+	}
+	defer unix.Close(root)
+	// The way out of every chroot: up from where one was before it.
+	if !must("chroot", unix.Chroot("/tmp")) || !must("fchdir", unix.Fchdir(root)) || !must("chdir", unix.Chdir("../../..")) {
+		return
+	}
+	var here, there unix.Stat_t
+	if must("stat", unix.Stat(".", &here)) && must("fstat", unix.Fstat(root, &there)) && (here.Dev != there.Dev || here.Ino != there.Ino) {
+		t.Errorf("up from the root is another directory: %v", names("."))
+	}
+	if !enter() || !must("umount", unix.Unmount("/", unix.MNT_DETACH)) || !enter() {
+		return
+	}
+	if err := os.WriteFile("/new", nil, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("a file made there: %v", err)
+	}
+	if _, err := os.OpenFile(ownDev+"/null", os.O_WRONLY, 0); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a device opened there: %v", err)
+	}
+	if !must("stat", unix.Stat("/", &here)) {
+		return
+	}
+	found := 0
+	must("walk", filepath.WalkDir("/", func(name string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		found++
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil || st.Dev != here.Dev {
+			t.Errorf("%s is of another file system (%v)", name, err)
+		}
+		if entry.Type().IsRegular() && st.Size > 0 {
+			t.Errorf("%s has %d bytes", name, st.Size)
+		}
+		return nil
+	}))
+	if found < 5 || found > 100 {
+		t.Errorf("%d files are there: %v", found, names("/"))
+	}
+}
+
+func names(dir string) (list []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
