@@ -117,9 +117,9 @@ func (s script) root(c *Cell, mounts []openMount) {
 // host with a lock held that each new process wants. Their mount namespace begins as the
 // stage with nothing mounted on it. They mount it once more at one of its places, work there
 // (cover), move the root that they have made onto the bare stage, and unmount the rest
-// (uncover). So what is left below the cell's root is a file system that is read-only and
-// has empty directories, as the kernel's own rootfs is below that of every host, and no path
-// leads to it.
+// (uncover). So what is left below the cell's root is a read-only file system with empty
+// directories and nodes that cannot be opened there. No path leads to it, as none leads to
+// the kernel's rootfs below that of every host.
 
 // cover has the script work on the stage once more. The working directory stays on the
 // bare one.
