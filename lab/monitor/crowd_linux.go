@@ -119,10 +119,21 @@ func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(
 func each(ctx context.Context, children []sandbox.Instance, do func(context.Context, sandbox.Instance) error) error {
 	for n, child := range children {
 		if err := do(ctx, child); err != nil {
-			return fmt.Errorf("child %d: %w", n, err)
+			return fmt.Errorf("child %d: %w%s", n, err, fate(ctx, child))
 		}
 	}
 	return nil
+}
+
+// fate is how a child ended that did not do what it was asked for, or that it lives.
+func fate(ctx context.Context, child sandbox.Instance) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	exit, err := child.Wait(ctx)
+	if err != nil {
+		return " (it lives)"
+	}
+	return fmt.Sprintf(" (it has ended: %s, %s)", exit.Cause, exit.Detail)
 }
 
 // roll is what children have said of themselves.
