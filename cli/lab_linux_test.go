@@ -187,6 +187,10 @@ func TestLabRun(t *testing.T) {
 	if got.status != 0 || !strings.Contains(got.stdout, "1.00 / 0.90") || !strings.Contains(got.stdout, "0.4") {
 		t.Fatalf("%+v", got)
 	}
+	stored := filepath.Join(dir, "state", "snapshots", "blobs")
+	if left, err := os.ReadDir(stored); err != nil || len(left) > 0 {
+		t.Errorf("in the store of snapshots are left %v, %v", left, err)
+	}
 	if got = main("rank", "--measured", "last"); got.status != 0 || !strings.Contains(got.stdout, "cell") {
 		t.Errorf("%+v", got)
 	}

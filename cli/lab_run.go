@@ -110,7 +110,22 @@ func (o labRunOptions) measure(ctx context.Context, drivers *drivers, progress *
 		systems = append(systems, lab.System{Name: m.Name, Driver: driver, New: m.New})
 	}
 	result, err := survey.Measure(ctx, systems, store, survey.Options{Progress: progress})
-	return result, dir, errors.Join(err, labreport.Write(dir))
+	return result, dir, errors.Join(err, reapAll(ctx, systems), labreport.Write(dir))
+}
+
+// reapAll removes what the run's snapshots have left in the stores of drivers, which are
+// gigabytes. A run that was stopped does so too.
+func reapAll(ctx context.Context, systems []lab.System) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	for _, s := range systems {
+		if r, ok := s.Driver.(sandbox.Reaper); ok {
+			if _, failed := r.Reap(ctx); failed != nil {
+				err = errors.Join(err, fmt.Errorf("remove what %s has left: %w", s.Name, failed))
+			}
+		}
+	}
+	return err
 }
 
 // header is what a new run is asked for.
