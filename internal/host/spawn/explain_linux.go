@@ -30,6 +30,7 @@ var calls = map[uintptr]struct {
 	unix.SYS_BIND:                    {"bind", []kind{descriptor, memory, number}},
 	unix.SYS_CAPSET:                  {"capset", []kind{memory, memory}},
 	unix.SYS_CHDIR:                   {"chdir", []kind{text}},
+	unix.SYS_CHROOT:                  {"chroot", []kind{text}},
 	unix.SYS_CLONE:                   {"clone", []kind{hex, memory, memory, memory, memory}},
 	unix.SYS_CLONE3:                  {"clone3", []kind{memory, number}},
 	unix.SYS_CLOSE:                   {"close", []kind{descriptor}},

@@ -310,10 +310,10 @@ async def _(c):
 
 @behaviour("code: streamed")
 async def _(c):
-    lines, results = [], []
+    out, err, results = [], [], []  # a line may come in parts, with those of the other between
     await of((await code_box(c)).run_code("import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7",
-             on_stdout=lambda m: lines.append(m.line), on_stderr=lambda m: lines.append(m.line), on_result=lambda r: results.append(r.text)))
-    same((sorted("".join(lines).split()), results), (["err", "out"], ["42"]))
+             on_stdout=lambda m: out.append(m.line), on_stderr=lambda m: err.append(m.line), on_result=lambda r: results.append(r.text)))
+    same(("".join(out), "".join(err), results), ("out\n", "err\n", ["42"]))
 
 
 @behaviour("code: rich results")
