@@ -22,7 +22,7 @@ const (
 )
 
 // calls are the system calls that scripts use. A call that is missing here is
-// printed by its number, and TestEveryCallHasAName fails.
+// printed by its number, and TestRunExplainsEverySystemCall fails.
 var calls = map[uintptr]struct {
 	name string
 	args []kind
