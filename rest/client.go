@@ -56,7 +56,13 @@ func NewClient(opts ClientOptions) (*Client, error) {
 	switch {
 	case base.Scheme == "unix" && base.Host == "" && base.Path != "":
 		socket := base.Path
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return storedir.DialTrusted(ctx, socket) }
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := storedir.DialTrusted(ctx, socket)
+			if err != nil {
+				return nil, err
+			}
+			return &refusableConn{Conn: conn}, nil
+		}
 		base = &url.URL{Scheme: "http", Host: "aether"}
 	case base.Scheme == "https" && base.Host != "":
 		transport.TLSClientConfig = &tls.Config{RootCAs: opts.Authorities, MinVersion: tls.VersionTLS12}
@@ -68,7 +74,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 		return nil, sandbox.Invalidf("url", "%.200q is not of the form unix:///PATH, http://HOST:PORT or https://HOST:PORT", opts.URL)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	return &Client{base: base, key: opts.Key, http: &http.Client{Transport: transport, CheckRedirect: stay}}, nil
+	return &Client{base: base, key: opts.Key, http: &http.Client{Transport: refusable{transport}, CheckRedirect: stay}}, nil
 }
 
 // stay follows no redirection: it would carry the key elsewhere.
