@@ -53,6 +53,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 	}
 	transport := &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: idleConns,
 		MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second}
+	var way http.RoundTripper = transport
 	switch {
 	case base.Scheme == "unix" && base.Host == "" && base.Path != "":
 		socket := base.Path
@@ -63,6 +64,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 			}
 			return &refusableConn{Conn: conn}, nil
 		}
+		way = refusable{transport}
 		base = &url.URL{Scheme: "http", Host: "aether"}
 	case base.Scheme == "https" && base.Host != "":
 		transport.TLSClientConfig = &tls.Config{RootCAs: opts.Authorities, MinVersion: tls.VersionTLS12}
@@ -74,7 +76,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 		return nil, sandbox.Invalidf("url", "%.200q is not of the form unix:///PATH, http://HOST:PORT or https://HOST:PORT", opts.URL)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	return &Client{base: base, key: opts.Key, http: &http.Client{Transport: refusable{transport}, CheckRedirect: stay}}, nil
+	return &Client{base: base, key: opts.Key, http: &http.Client{Transport: way, CheckRedirect: stay}}, nil
 }
 
 // stay follows no redirection: it would carry the key elsewhere.

@@ -11,6 +11,7 @@ import (
 
 	"aether/driver/guestagent"
 	"aether/internal/host/launch"
+	"aether/internal/host/spawn"
 	"aether/sandbox"
 )
 
@@ -172,7 +173,7 @@ func (m *machine) takeCopy(ctx context.Context, said Copied, files *copyFiles) (
 	err := errors.Join(files.Pages.Close(), m.keep(said.Kept, files.Layer), m.writable.freeze(files.next))
 	for _, file := range append([]*os.File{files.State}, m.memory...) {
 		if err == nil {
-			err = launch.Seal(ctx, file)
+			err = spawn.Seal(ctx, file)
 		}
 	}
 	if err != nil {

@@ -48,33 +48,3 @@ func TestKeep(t *testing.T) {
 		closeAll(m.memory)
 	}
 }
-
-// What children share can be changed by nobody, also not by who made it.
-func TestSeal(t *testing.T) {
-	file, err := launch.MemoryFile("memory", 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for range 2 {
-		if err := launch.Seal(t.Context(), file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := file.WriteAt([]byte{1}, 0); err == nil {
-		t.Error("it was written to")
-	}
-	shared, err := launch.Reopen(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shared.Close()
-	plain, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	if err := launch.Seal(t.Context(), plain); err == nil {
-		t.Error("a file that cannot be sealed is taken for sealed")
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aether/internal/host/launch"
+	"aether/internal/host/spawn"
 	"aether/internal/host/upperdir"
 )
 
@@ -87,7 +88,7 @@ func loadSealed(ctx context.Context, name string) (*os.File, error) {
 		return nil, err
 	}
 	if err = copySparse(ctx, file, from); err == nil {
-		err = launch.Seal(ctx, file)
+		err = spawn.Seal(ctx, file)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

@@ -283,7 +283,7 @@ func (p *vmmProcess) fork(files []*os.File, disk ...*os.File) (state *os.File, l
 		left = append(left, all[n])
 	}
 	if last := left[len(left)-1]; len(files) == 1 || last != files[len(files)-1] {
-		if err := launch.Seal(p.t.Context(), last); err != nil {
+		if err := spawn.Seal(p.t.Context(), last); err != nil {
 			p.t.Fatal(err)
 		}
 	}

@@ -125,13 +125,14 @@ func each(ctx context.Context, children []sandbox.Instance, do func(context.Cont
 	return nil
 }
 
-// fate is how a child ended that did not do what it was asked for, or that it lives.
+// fate is how a child ended that did not do what it was asked for, or that it did not.
 func fate(ctx context.Context, child sandbox.Instance) string {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	const soon = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), soon)
 	defer cancel()
 	exit, err := child.Wait(ctx)
 	if err != nil {
-		return " (it lives)"
+		return fmt.Sprintf(" (it did not end within %v)", soon)
 	}
 	return fmt.Sprintf(" (it has ended: %s, %s)", exit.Cause, exit.Detail)
 }

@@ -58,7 +58,7 @@ func (c *crowd) grow(ctx context.Context, n int) (eachUS float64, err error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		return c.driver.Create(ctx, sandbox.Spec{})
+		return c.driver.Create(ctx, c.opts.spec())
 	})
 	c.alive = append(c.alive, made...)
 	return lab.Micros(time.Since(start)) / float64(max(want, 1)), err

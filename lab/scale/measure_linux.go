@@ -18,7 +18,7 @@ func Measure(ctx context.Context, driver sandbox.Driver, opts Options) (r Report
 		return r, err
 	}
 	opts = opts.withDefaults()
-	r.Driver, r.Rounds = driver.Info().Name, opts.Rounds
+	r.Driver, r.Rounds, r.HostNetwork = driver.Info().Name, opts.Rounds, opts.HostNetwork
 	c := &crowd{opts: opts, driver: driver}
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := r.Watch(func() error { return c.measure(ctx, &r) }); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"aether/lab"
+	"aether/sandbox"
 )
 
 // Options say how much is measured.
@@ -13,6 +14,8 @@ type Options struct {
 	Rounds int
 	// Alive is the highest level; zero means DefaultAlive.
 	Alive int
+	// HostNetwork has the sandboxes on the host's network, without net namespaces of their own.
+	HostNetwork bool
 	// Progress is told what is being measured, if it is not nil.
 	Progress *lab.Progress
 }
@@ -37,6 +40,14 @@ func (o Options) withDefaults() Options {
 	o.Rounds, o.Alive = cmp.Or(o.Rounds, DefaultRounds), cmp.Or(o.Alive, DefaultAlive)
 	o.Progress = cmp.Or(o.Progress, lab.NewProgress(nil))
 	return o
+}
+
+// spec is what every sandbox is.
+func (o Options) spec() (s sandbox.Spec) {
+	if o.HostNetwork {
+		s.Network.Mode = sandbox.HostNetwork
+	}
+	return s
 }
 
 // levels are the steps up to the highest level, and that one.

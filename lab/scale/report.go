@@ -5,7 +5,9 @@ import "aether/lab"
 // Report is everything that a run found out.
 type Report struct {
 	lab.Circumstances
-	Levels []Level `json:"levels"`
+	// HostNetwork says that the sandboxes had no net namespaces of their own.
+	HostNetwork bool    `json:"host_network,omitempty"`
+	Levels      []Level `json:"levels"`
 	// Ending is how long it took to end the sandboxes of the highest level.
 	Ending  *Ending       `json:"ending,omitempty"`
 	Targets []lab.Verdict `json:"targets"`

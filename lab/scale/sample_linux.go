@@ -56,7 +56,7 @@ func (c *crowd) sample(ctx context.Context, level int) error {
 // life makes a sandbox, runs its first command and ends it.
 func (c *crowd) life(ctx context.Context) (lab.Sample, error) {
 	w := lab.StartWatch()
-	one, err := c.driver.Create(ctx, sandbox.Spec{})
+	one, err := c.driver.Create(ctx, c.opts.spec())
 	w.Lap(lapCreate)
 	if err != nil {
 		return lab.Sample{}, err
@@ -108,7 +108,7 @@ func say(ctx context.Context, in sandbox.Instance) error {
 // newSource is a sandbox with a program that waits, to be forked, or none where the
 // driver cannot fork.
 func (c *crowd) newSource(ctx context.Context) (sandbox.Instance, error) {
-	one, err := c.driver.Create(ctx, sandbox.Spec{})
+	one, err := c.driver.Create(ctx, c.opts.spec())
 	if err != nil {
 		return nil, err
 	}

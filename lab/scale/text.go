@@ -9,8 +9,12 @@ import (
 
 // Text draws the report for people.
 func (r Report) Text() string {
+	on := ""
+	if r.HostNetwork {
+		on = " on the host's network"
+	}
 	sections := []string{
-		fmt.Sprintf("Crowds of %s: %d rounds up and down, %s\n", r.Driver, r.Rounds, r.Course()),
+		fmt.Sprintf("Crowds of %s%s: %d rounds up and down, %s\n", r.Driver, on, r.Rounds, r.Course()),
 		"With so many others alive, median (p99), ms\n" + r.times(),
 		r.plot(),
 		"Each of them holds\n" + r.holdings(),

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"aether/internal/host/spawn"
 
@@ -28,7 +27,7 @@ func SealedFile(name string, contents ...[]byte) (*os.File, error) {
 			return nil, errors.Join(err, file.Close())
 		}
 	}
-	if err := Seal(context.Background(), file); err != nil {
+	if err := spawn.Seal(context.Background(), file); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
@@ -50,7 +49,7 @@ func SealedProgram(path string) (*os.File, error) {
 		err = file.Chmod(0o555)
 	}
 	if err == nil {
-		err = Seal(context.Background(), file)
+		err = spawn.Seal(context.Background(), file)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -74,38 +73,4 @@ func MemoryFile(name string, size int64) (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
-}
-
-// sealTime is how long Seal tries.
-const sealTime = 10 * time.Second
-
-// Seal keeps everybody from changing a file from now on, however it was or will be
-// opened. A private mapping can still be written to, for oneself. It fails while
-// anybody has mapped the file to change it; pages that are just on their way elsewhere
-// keep the kernel from it too, for a moment, which Seal waits for.
-func Seal(ctx context.Context, file *os.File) error {
-	ctx, cancel := context.WithTimeout(ctx, sealTime)
-	defer cancel()
-	for {
-		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-		if err == nil || err == unix.EPERM && Sealed(file) {
-			return nil
-		}
-		err = os.NewSyscallError("fcntl F_ADD_SEALS", err)
-		if !errors.Is(err, unix.EBUSY) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// Sealed says whether nobody can change a file any more.
-func Sealed(file *os.File) bool {
-	const all = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
-	seals, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0)
-	return err == nil && seals&all == all
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"aether/internal/host/spawn"
 )
 
 func TestSealedFile(t *testing.T) {
@@ -32,7 +34,7 @@ func TestMemoryFile(t *testing.T) {
 	if _, err := file.WriteAt([]byte("x"), 7); err != nil {
 		t.Fatal(err)
 	}
-	if err := Seal(t.Context(), file); err != nil {
+	if err := spawn.Seal(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_RDWR, 0)
@@ -42,5 +44,35 @@ func TestMemoryFile(t *testing.T) {
 	defer again.Close()
 	if _, err := again.WriteAt([]byte("y"), 0); err == nil {
 		t.Error("opened once more, it can be changed")
+	}
+}
+
+// A sealed file can be changed by nobody, also not by who made it.
+func TestSeal(t *testing.T) {
+	file, err := MemoryFile("memory", 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for range 2 {
+		if err := spawn.Seal(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := file.WriteAt([]byte{1}, 0); err == nil {
+		t.Error("it was written to")
+	}
+	shared, err := Reopen(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	plain, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if err := spawn.Seal(t.Context(), plain); err == nil {
+		t.Error("a file that cannot be sealed is taken for sealed")
 	}
 }

@@ -1,13 +1,11 @@
 package spawn
 
 import (
+	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -34,34 +32,6 @@ func pauseFile(name string, mode os.FileMode) (*os.File, error) {
 	return file, nil
 }
 
-// firstFd is above the descriptors that scripts use by number: a file below could
-// be overwritten by the steps that a child makes before it takes the file.
-const firstFd = 10
-
-// memoryFile makes a file in memory that scripts can inherit.
-func memoryFile(name string, flags int) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
-	if err != nil {
-		return nil, fmt.Errorf("spawn: memfd_create: %w", err)
-	}
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstFd)
-	unix.Close(fd)
-	if err != nil {
-		return nil, fmt.Errorf("spawn: fcntl: %w", err)
-	}
-	return os.NewFile(uintptr(high), name), nil
-}
-
-// ExecutableFile makes an empty file in memory that may become a program, also where such
-// files are not otherwise executed (the sysctl vm.memfd_noexec).
-func ExecutableFile(name string) (*os.File, error) {
-	file, err := memoryFile(name, unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		return memoryFile(name, unix.MFD_ALLOW_SEALING)
-	}
-	return file, err
-}
-
 func fillPause(file *os.File, mode os.FileMode) error {
 	if _, err := file.Write(pauseELF()); err != nil {
 		return err
@@ -69,9 +39,7 @@ func fillPause(file *os.File, mode os.FileMode) error {
 	if err := file.Chmod(mode); err != nil {
 		return err
 	}
-	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals)
-	return err
+	return Seal(context.Background(), file)
 }
 
 // pauseELF is an ELF header, one program header that maps the whole file
