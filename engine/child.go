@@ -48,10 +48,14 @@ func (c *Child) Handle() *interpreter.Handle { return c.resident.Interpreter }
 // Done is closed when the sandbox has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Destroy ends the sandbox. It is idempotent, and does its work even if the
-// context has ended.
+// Destroy ends the sandbox, which takes nothing of a quota then. It is idempotent, and does
+// its work even if the context has ended.
 func (c *Child) Destroy(ctx context.Context) error {
-	return c.instance.Destroy(context.WithoutCancel(ctx))
+	if err := c.instance.Destroy(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	c.giveBack()
+	return nil
 }
 
 // Fork makes one child for each Spec, all of them or none. See sandbox.Forker for
@@ -150,11 +154,18 @@ func (c *Child) ended() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.mu.Unlock()
+	c.giveBack()
+	c.letGo()
+}
+
+// giveBack ends what the child takes of its tenant's quota.
+func (c *Child) giveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.grant != nil {
 		c.grant.Give()
 	}
-	c.mu.Unlock()
-	c.letGo()
 }
 
 // letGo gives back what the engine holds of the child besides the sandbox itself.

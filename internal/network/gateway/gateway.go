@@ -45,7 +45,7 @@ type Gateway struct {
 	rate   *pace // bytes of all connections
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup
+	work   tasks
 
 	setting   sync.Mutex
 	authority atomic.Pointer[authority] // nil until rules are about requests
@@ -123,11 +123,12 @@ func (g *Gateway) Ended() <-chan struct{} { return g.ctx.Done() }
 func (g *Gateway) Close() error {
 	g.cancel()
 	err := g.link.device.Close()
-	g.link.Wait()
+	g.link.reading.Wait()
 	g.flows.closeAll()
-	g.work.Wait()
+	g.work.close()
 	if g.stack != nil {
 		g.stack.Close()
 	}
+	g.link.writing.close()
 	return err
 }

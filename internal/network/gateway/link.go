@@ -38,7 +38,7 @@ type link struct {
 	first      func() error
 	dispatcher stack.NetworkDispatcher
 	reading    sync.WaitGroup
-	writing    sync.WaitGroup
+	writing    tasks
 	dropped    *atomic.Int64
 	ended      func(error)
 }
@@ -165,7 +165,7 @@ func opensConnection(pkt *stack.PacketBuffer) bool {
 func (l *link) writeLater(frame []byte, pkt *stack.PacketBuffer) {
 	whole := slices.Concat(append([][]byte{frame}, pkt.AsSlices()...)...)
 	sum := checksumOf(pkt)
-	l.writing.Go(func() {
+	l.writing.run(func() {
 		if err := l.device.Write(sum, [][]byte{whole}); err != nil {
 			slog.Debug("gateway: an answer was lost", "err", err)
 		}
@@ -206,10 +206,7 @@ func (l *link) Capabilities() stack.LinkEndpointCapabilities {
 func (l *link) IsAttached() bool { return l.dispatcher != nil }
 
 // Wait implements stack.LinkEndpoint.
-func (l *link) Wait() {
-	l.reading.Wait()
-	l.writing.Wait()
-}
+func (l *link) Wait() {}
 
 // ARPHardwareType implements stack.LinkEndpoint.
 func (l *link) ARPHardwareType() header.ARPHardwareType { return header.ARPHardwareNone }

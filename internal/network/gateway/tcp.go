@@ -42,8 +42,11 @@ func (g *Gateway) targetOf(id stack.TransportEndpointID, udp bool) target {
 // acceptTCP is called, in a goroutine of its own, for a connection that the sandbox wants
 // to make. The host is connected to first: what becomes of that is what the sandbox sees.
 func (g *Gateway) acceptTCP(r *tcp.ForwarderRequest) {
-	g.work.Add(1)
-	defer g.work.Done()
+	if !g.work.begin() { // the stack began this before Close, which did not know of it
+		r.Complete(false)
+		return
+	}
+	defer g.work.end()
 	t := g.targetOf(r.ID(), false)
 	if !g.flows.begin() {
 		r.Complete(true)

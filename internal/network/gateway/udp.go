@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net"
 	"sync"
 	"time"
@@ -14,7 +15,8 @@ import (
 const udpIdle = 60 * time.Second
 
 // acceptUDP is called for the first datagram from one port of the sandbox to another of
-// somebody else. It must not wait.
+// somebody else, by whoever reads the link, and so not after work is closed. It must not
+// wait.
 func (g *Gateway) acceptUDP(r *udp.ForwarderRequest) bool {
 	if !g.flows.begin() {
 		return true
@@ -27,7 +29,7 @@ func (g *Gateway) acceptUDP(r *udp.ForwarderRequest) bool {
 		return true
 	}
 	inner := gonet.NewUDPConn(&queue, endpoint)
-	g.work.Go(func() {
+	g.work.run(func() {
 		defer g.flows.end()
 		defer inner.Close()
 		if t.port == dnsPort {
@@ -64,15 +66,8 @@ func (g *Gateway) answerDatagrams(conn net.Conn) {
 // closeWithGateway has a connection closed when the gateway is. What it gives must be
 // called.
 func (g *Gateway) closeWithGateway(conn net.Conn) func() {
-	done := make(chan struct{})
-	g.work.Go(func() {
-		select {
-		case <-g.ctx.Done():
-			conn.Close()
-		case <-done:
-		}
-	})
-	return func() { close(done) }
+	stop := context.AfterFunc(g.ctx, func() { conn.Close() })
+	return func() { stop() }
 }
 
 // carryDatagrams passes datagrams both ways until none has come for a while.
