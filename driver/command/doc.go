@@ -6,9 +6,9 @@
 // # How a sandbox is made
 //
 // internal/host/launch makes user, mount and pid namespaces and in them the root file
-// system on a stage that no directory of the host shows. A few lines of shell make
-// the rest of the stage ready: a /proc of the new pid namespace, by which the
-// program finds its own children, what Command.Prepare asks for, and the program's
+// system on a stage that no directory of the host shows, and a /proc of the new pid
+// namespace, by which the program finds its own children. A few lines of shell make
+// the rest of the stage ready: what Command.Prepare asks for, and the program's
 // configuration. Then the shell becomes the program. A program that needs none of
 // this is started without a shell.
 //

@@ -13,7 +13,6 @@ import (
 // the stage's directory and the program with all of its own, so that no text of a
 // caller is ever taken for a command; descriptor 3 has the configuration.
 const ready = `set -e
-mount -t proc -o nosuid,nodev,noexec proc /proc
 cd "$1"
 shift
 cat <&3 >` + ConfigFile + `

@@ -31,9 +31,9 @@ type System struct {
 	Version func(ctx context.Context, path string) (string, error)
 	// Command is what to run.
 	Command func(Stage, sandbox.Spec) (Command, error)
-	// Plain says that the program needs no stage made ready for it: no /proc, no
-	// configuration on it and nothing to prepare. It is then started at once, and
-	// reads its configuration from ConfigFd.
+	// Plain says that the program needs no stage made ready for it: no configuration on it
+	// and nothing to prepare. It is then started at once, and reads its configuration from
+	// ConfigFd.
 	Plain bool
 	// Opaque says that the program is a kernel of its own, whose processes and
 	// written files the host does not see: Stats are silent about them, and the

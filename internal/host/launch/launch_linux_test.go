@@ -99,8 +99,8 @@ func TestTree(t *testing.T) {
 	root, lines := h.Root(), func(scripts ...string) string { return strings.Join(scripts, "; echo; ") }
 	got, status, err := run(t, h, tree, "cd "+root+" && "+lines("cat a", "cat b", "cat usr/f", "cat new/deep/place/file", "cat one",
 		"(echo x > usr/f) 2>/dev/null || printf refused", "(echo x > one) 2>/dev/null || printf refused", "echo x > own; printf $(cat own)", "printf $(id -u)",
-		"printf $$", "test -x "+h.Shown(0)+" && printf shown", "head -c 2M /dev/zero > "+h.Shared()+"/big 2>/dev/null || printf full"))
-	want := strings.Join([]string{"low", "high", "bound", "shared", "shared", "refused", "refused", "x", "0", "1", "shown", "full"}, "\n")
+		"printf $$", "read pid rest < /proc/self/stat; printf $pid", "test -x "+h.Shown(0)+" && printf shown", "head -c 2M /dev/zero > "+h.Shared()+"/big 2>/dev/null || printf full"))
+	want := strings.Join([]string{"low", "high", "bound", "shared", "shared", "refused", "refused", "x", "0", "1", "1", "shown", "full"}, "\n")
 	if err != nil || status.Code != 0 || got != want {
 		t.Errorf("got %q\nwant %q\n%+v, %v", got, want, status, err)
 	}

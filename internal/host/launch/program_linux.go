@@ -21,9 +21,9 @@ type Program struct {
 	// Group is where it and all that it starts is accounted; Into is -1 for none.
 	Group cgroup.Attach
 	// Tree, if set, is put together at Root in a mount namespace of its own. The
-	// program is then also the first process of a pid namespace: its end, however
-	// it comes, is the end of everything that it started, and Wait of the Process
-	// waits for all of it.
+	// program is then also the first process of a pid namespace, whose /proc it has: its
+	// end, however it comes, is the end of everything that it started, and Wait of the
+	// Process waits for all of it.
 	Tree *Tree
 	// OwnNetwork gives a program with a Tree a network namespace of its own, in which
 	// there is a loopback and nothing else.
@@ -92,6 +92,7 @@ func (h *Host) run(s script, p Program, id identity, opened *openTree) (*spawn.P
 			s.LoopbackUp()
 		}
 		s.tree(h.dir, p.Tree, opened)
+		s.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
 	s.finish(p)
 	if err := s.Err(); err != nil {
