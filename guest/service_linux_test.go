@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -415,6 +416,13 @@ func testInput(t *testing.T, to way) {
 func TestSignal(t *testing.T) { bothWays(t, testSignal) }
 
 func testSignal(t *testing.T, to way) {
+	if signal.Ignored(syscall.SIGINT) {
+		// So do programs that this one starts, as in the background of a script, and a shell
+		// cannot change that. A signal that is caught is not inherited.
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, syscall.SIGINT)
+		defer signal.Ignore(syscall.SIGINT)
+	}
 	client := here(t, to)
 	lines := make(lineWriter, 10)
 	r, err := client.Start(t.Context(), guest.Cmd{Path: "sh", Args: []string{"-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"}, Stdout: lines})
