@@ -35,14 +35,16 @@ const words = "console=ttyS0 quiet loglevel=3 reboot=k panic=-1 pci=off random.t
 
 var system = vmm.System{
 	Name: Name, Program: monitorProgram.Name, Remedy: remedy,
-	Version: readVersion, Find: monitorProgram.Find,
-	Modules:    []string{"virtio_mmio", "virtio_blk", "virtio_rng", "vmw_vsock_virtio_transport", "erofs", "overlay"},
+	Version: readVersion, Find: monitorProgram.Find, KernelArgs: words,
+	// The driver of the disk is the last: a template does without.
+	Modules:    []string{"virtio_mmio", "virtio_rng", "vmw_vsock_virtio_transport", "erofs", "overlay", "virtio_blk"},
 	MaxCPUs:    4,
 	SavedFiles: []string{"state"},
 	Inherit:    arguments,
 	// The program needs little memory, of which huge pages would be mostly empty.
 	Environment: []string{"GODEBUG=disablethp=1"},
 	Handed:      true,
+	Template:    true,
 	Layered:     true,
 	Monitor:     newMonitor,
 }

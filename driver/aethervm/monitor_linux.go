@@ -55,7 +55,7 @@ func (m *monitor) BootFrom(ctx context.Context, hw vmm.Hardware, from vmm.BootFi
 	if err := m.giveDisk(ctx, from.Writable); err != nil {
 		return err
 	}
-	return m.tell(ctx, fmt.Sprintf("boot %d %d %d %s", from.Longest, hw.MemoryMiB, hw.CPUs, words), from.Root, from.Memory, from.Kernel, from.Initramfs)
+	return m.tell(ctx, fmt.Sprintf("boot %d %d %d %s", from.Longest, hw.MemoryMiB, hw.CPUs, from.KernelArgs), from.Root, from.Memory, from.Kernel, from.Initramfs)
 }
 
 // giveDisk hands over a writable disk, if there is one.

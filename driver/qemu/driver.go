@@ -16,8 +16,6 @@ type Options struct {
 	vmm.Options
 	// Emulate does without KVM also where it works.
 	Emulate bool
-	// Cold boots every machine by itself, instead of starting it from a template.
-	Cold bool
 }
 
 const remedy = "apt install qemu-system-x86"
@@ -35,7 +33,7 @@ func systemOf(opts Options) vmm.System {
 		MaxCPUs:    255,
 		SavedFiles: []string{"state"},
 		Inherit:    arguments,
-		Template:   !opts.Cold,
+		Template:   true,
 		Emulates:   vmm.EmulatesWithoutKVM,
 		Monitor:    newMonitor,
 	}

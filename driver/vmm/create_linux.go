@@ -122,10 +122,11 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root)
 }
 
 // come starts a machine with a disk: from a template, where the system and the
-// kernel go with one. It is given the files, if there are any, before it is anybody's.
+// kernel go with one, and it has no second disk, which templates have not. It is given the
+// files, if there are any, before it is anybody's.
 func (m *machine) come(ctx context.Context, files *os.File) (*instance, error) {
 	e := m.engine
-	if !e.system.Template {
+	if !e.system.Template || e.opts.Cold || m.spec.Limits.DiskBacked {
 		return m.boot(ctx, files)
 	}
 	t, err := e.template(ctx, m.hardware)
@@ -160,6 +161,9 @@ func (m *machine) boot(ctx context.Context, files *os.File) (*instance, error) {
 	}
 	defer from.kernel.Close()
 	return m.start(ctx, beginning{fill: func(place workplace) error {
+		if !m.engine.system.Handed {
+			return from.give(place)
+		}
 		return errors.Join(from.give(place), m.giveMemory(place))
 	}, begin: func(ctx context.Context) error { return m.place.boot(ctx, m) },
 		greet: func(ctx context.Context) error { return m.settle(ctx, files) }})

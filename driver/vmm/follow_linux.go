@@ -13,6 +13,12 @@ import (
 
 // follow starts the machine from a template.
 func (m *machine) follow(ctx context.Context, t *template, files *os.File) (*instance, error) {
+	if m.engine.system.Handed {
+		var err error
+		if m.memory, err = againAll([]*os.File{t.memory}); err != nil {
+			return nil, errors.Join(err, m.disk.Close())
+		}
+	}
 	i, err := m.start(ctx, beginning{
 		fill:  t.give,
 		begin: func(ctx context.Context) error { return m.place.load(ctx, m) },

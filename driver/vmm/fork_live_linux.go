@@ -33,11 +33,8 @@ func (c *copies) close() {
 	c.writable.close()
 }
 
-// giveMemory gives a machine that boots a file for its memory, if it is to have one.
+// giveMemory gives a machine that boots a file for its memory.
 func (m *machine) giveMemory(place workplace) error {
-	if !m.engine.system.Handed {
-		return nil
-	}
 	file, err := launch.MemoryFile(Memory, m.hardware.MemoryMiB*mebibyte)
 	if err != nil {
 		return err

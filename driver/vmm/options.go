@@ -28,6 +28,8 @@ type Options struct {
 	Kernel kernel.Places
 	// Program is the monitor to run; empty means the one in PATH.
 	Program string
+	// Cold boots every machine by itself, instead of starting it from a template.
+	Cold bool
 	// Network is for machines of the egress mode, which are refused without it.
 	Network *network.Service
 	// Logger is told what fails in the background, where no caller waits for an

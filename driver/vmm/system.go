@@ -54,8 +54,8 @@ type System struct {
 	// Environment is what a program that is Handed knows beside what all monitors do.
 	Environment []string
 	// Inherit, if set, makes the arguments of a program that is given open
-	// descriptors instead of a directory. Then Arguments, KernelArgs, Jail and CutsOff
-	// mean nothing, and there is one of SavedFiles.
+	// descriptors instead of a directory. Then Arguments, Jail and CutsOff mean nothing, nor
+	// do KernelArgs unless it is Handed, and there is one of SavedFiles.
 	Inherit func(Hardware, Descriptors) []string
 	// Handed says that the program, which has Inherit, is started with Socket, KVM and, in the
 	// place of Port, Vsock alone, over which it is handed the connections to its guest's vsock.
@@ -144,6 +144,7 @@ type Booter interface {
 // BootFiles are those of one machine; Writable are the files of a writable disk, if it has one,
 // the last of which is its own.
 type BootFiles struct {
+	KernelArgs                      string
 	Root, Memory, Kernel, Initramfs *os.File
 	Writable                        []*os.File
 	// Longest is what the files have at most that it writes.

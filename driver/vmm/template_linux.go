@@ -54,10 +54,12 @@ type mold struct {
 	Hardware Hardware `json:"hardware"`
 	// Arguments are those of a machine that goes on: its devices and processor.
 	Arguments []string `json:"arguments"`
+	// KernelArgs are the words of a kernel that its monitor is told them by.
+	KernelArgs string `json:"kernel_args,omitempty"`
 }
 
 func (e *engine) mold(b bootable, hw Hardware) (m mold, err error) {
-	m = mold{Kernel: b.stamps[0], Init: b.stamps[1], Hardware: hw,
+	m = mold{Kernel: b.stamps[0], Init: b.stamps[1], Hardware: hw, KernelArgs: e.system.KernelArgs,
 		Arguments: e.system.Inherit(hw, number([]string{Socket, Port, Disk, Memory}, firstDescriptor))}
 	if m.Program, err = stampOf(e.program.path); err != nil {
 		return m, err

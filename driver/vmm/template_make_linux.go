@@ -45,18 +45,9 @@ func (e *engine) makeTemplate(ctx context.Context, work, dir string, b bootable,
 }
 
 func (e *engine) saveTemplate(ctx context.Context, files bootFiles, dir string, of mold) error {
-	memory, err := launch.MemoryFile("template", of.Hardware.MemoryMiB*mebibyte)
-	if err != nil {
-		return err
-	}
-	defer memory.Close()
 	m := e.newMachine(sandbox.Spec{}, of.Hardware, origin{}, nil)
-	fill := func(place workplace) error { return errors.Join(files.give(place), place.share(memory, Memory)) }
-	if err := m.bootTemplate(ctx, fill, filepath.Join(dir, stateFile)); err != nil {
+	if err := m.bootTemplate(ctx, files, dir); err != nil {
 		return fmt.Errorf("make a template: %w", err)
-	}
-	if err := saveMemory(ctx, memory, filepath.Join(dir, memoryFile)); err != nil {
-		return err
 	}
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -65,9 +56,8 @@ func (e *engine) saveTemplate(ctx context.Context, files bootFiles, dir string, 
 	return os.WriteFile(filepath.Join(dir, manifestFile), text, 0o600)
 }
 
-// bootTemplate runs the machine until its guest waits, and saves all but its
-// memory, which is in a file already.
-func (m *machine) bootTemplate(ctx context.Context, fill func(workplace) error, state string) error {
+// bootTemplate runs the machine until its guest waits, and saves it in a directory.
+func (m *machine) bootTemplate(ctx context.Context, files bootFiles, dir string) (err error) {
 	leave, err := m.engine.fleet.Enter(m.engine.system.Name)
 	if err != nil {
 		return err
@@ -75,13 +65,14 @@ func (m *machine) bootTemplate(ctx context.Context, fill func(workplace) error, 
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
-	if err := m.freeze(ctx, fill, state); err != nil {
+	if err := m.freeze(ctx, files, dir); err != nil {
 		return m.abandon(ctx, err)
 	}
 	return m.release(ctx)
 }
 
-func (m *machine) freeze(ctx context.Context, fill func(workplace) error, state string) error {
+func (m *machine) freeze(ctx context.Context, files bootFiles, dir string) error {
+	fill := func(place workplace) error { return errors.Join(files.give(place), m.giveMemory(place)) }
 	if err := m.launch(ctx, fill); err != nil {
 		return err
 	}
@@ -89,6 +80,9 @@ func (m *machine) freeze(ctx context.Context, fill func(workplace) error, state 
 		return err
 	}
 	m.stage = answering
+	if m.engine.system.Handed {
+		return m.freezeCopy(ctx, dir)
+	}
 	wires := m.place.(*wires) // of every system with templates
 	if err := channel.Await(ctx, wires.port); err != nil {
 		return err
@@ -96,8 +90,51 @@ func (m *machine) freeze(ctx context.Context, fill func(workplace) error, state 
 	if err := m.monitor.Pause(ctx); err != nil {
 		return err
 	}
-	return wires.saveTo(ctx, m, state, true)
+	if err := wires.saveTo(ctx, m, filepath.Join(dir, stateFile), true); err != nil {
+		return err
+	}
+	return saveMemory(ctx, m.memory[0], filepath.Join(dir, memoryFile))
 }
+
+// freezeCopy saves what a copy of the machine would go on from. There is nothing in its
+// guest that would have to stand still for that.
+func (m *machine) freezeCopy(ctx context.Context, dir string) error {
+	forker, ok := m.monitor.(Forker)
+	if !ok {
+		return errNoBooter
+	}
+	var err error
+	if m.disk, err = launch.SealedFile(Disk, make([]byte, noDisk)); err != nil {
+		return err
+	}
+	if err := m.place.boot(ctx, m); err != nil {
+		return err
+	}
+	if err := m.line.await(ctx, m.process.over); err != nil {
+		return err
+	}
+	m.stage = reachable
+	files, err := m.prepareCopy()
+	if err != nil {
+		return err
+	}
+	said, err := forker.Fork(ctx, files.Copying)
+	if err != nil {
+		return errors.Join(err, files.close())
+	}
+	made, err := m.takeCopy(ctx, said, files)
+	if err != nil {
+		return err
+	}
+	defer made.close()
+	if len(made.memory) != 1 {
+		return fmt.Errorf("the memory of a machine that was never forked is in %d files", len(made.memory))
+	}
+	return errors.Join(saveMemory(ctx, made.memory[0], filepath.Join(dir, memoryFile)), saveMemory(ctx, made.state, filepath.Join(dir, stateFile)))
+}
+
+// noDisk is the size of the disk that a template has and never looks at.
+const noDisk = 4 << 10
 
 // diskModule is the driver of the disk. In a template it gets no disk, so that each
 // machine that goes on from it finds its own.

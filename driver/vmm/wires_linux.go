@@ -156,7 +156,7 @@ func (w *wires) boot(ctx context.Context, m *machine) error {
 		return errNoBooter
 	}
 	defer m.writable.handedOver()
-	err := booter.BootFrom(ctx, m.hardware, BootFiles{Root: m.disk, Memory: w.named(Memory), Kernel: w.named(Kernel), Initramfs: w.named(Initramfs),
+	err := booter.BootFrom(ctx, m.hardware, BootFiles{KernelArgs: m.engine.system.KernelArgs, Root: m.disk, Memory: w.named(Memory), Kernel: w.named(Kernel), Initramfs: w.named(Initramfs),
 		Writable: m.writable.handing(), Longest: m.longestFile()})
 	closeAll(w.own)
 	w.begun()

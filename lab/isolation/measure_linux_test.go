@@ -89,7 +89,8 @@ func TestOrder(t *testing.T) {
 
 // newMachines emulates, also where there is KVM: so is the order the same on every host.
 func newMachines(o vmm.Options) *vmm.Driver {
-	return qemu.New(qemu.Options{Options: o, Emulate: true, Cold: true})
+	o.Cold = true
+	return qemu.New(qemu.Options{Options: o, Emulate: true})
 }
 
 // TestWeakened: what is taken from a sandbox is found, by name.

@@ -23,6 +23,7 @@ type bench struct {
 // side is one of them.
 type side struct {
 	lab.System
+	made     string // how a machine of it comes to be
 	opts     Options
 	source   source
 	restorer sandbox.Restorer
@@ -46,7 +47,7 @@ func Measure(ctx context.Context, ours, theirs lab.System, opts Options) (r Repo
 		return r, err
 	}
 	opts = opts.withDefaults()
-	b := &bench{opts: opts, ours: &side{System: ours, opts: opts}, theirs: &side{System: theirs, opts: opts}}
+	b := &bench{opts: opts, ours: &side{System: ours, made: create, opts: opts}, theirs: &side{System: theirs, made: boot, opts: opts}}
 	r.Driver, r.Peer, r.Rounds = ours.Name, theirs.Name, opts.Rounds
 	err = r.Watch(func() (err error) {
 		defer func() { err = errors.Join(err, b.close()) }()
@@ -91,7 +92,7 @@ type way struct {
 
 func (s *side) ways(r *Report) []way {
 	return []way{
-		{lab.Contender{Name: s.Name + boot, Take: rested(s.boot)}, &r.Boot},
+		{lab.Contender{Name: s.Name + s.made, Take: rested(s.create)}, &r.Boot},
 		{lab.Contender{Name: s.Name + fork, Take: rested(s.fork)}, &r.Copy},
 		{lab.Contender{Name: s.Name + load, Take: rested(s.load)}, &r.Copy},
 		{lab.Contender{Name: s.Name + snapshot, Take: rested(s.snapshot)}, &r.Snapshot},
@@ -108,6 +109,9 @@ func (b *bench) measure(ctx context.Context, r *Report) error {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		ways = append(ways, s.ways(r)...)
+	}
+	if cold := (&side{System: b.opts.Cold, opts: b.opts}); cold.Name != "" {
+		ways = append(ways, way{lab.Contender{Name: cold.Name + boot, Take: rested(cold.create)}, &r.Boot})
 	}
 	for _, w := range ways {
 		turns = append(turns, w.Contender)

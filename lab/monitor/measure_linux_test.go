@@ -33,6 +33,10 @@ func TestBeside(t *testing.T) {
 		t.Skip("no Firecracker was named: make kvm-bench BINARY=PATH")
 	}
 	opts := prepare(t)
+	opts.Cold = system(t, aethervm.Name, "", func(o vmm.Options) *vmm.Driver {
+		o.Cold = true
+		return aethervm.New(o)
+	})
 	r, err := Measure(t.Context(), system(t, aethervm.Name, "", aethervm.New), system(t, firecracker.Name, peer, firecracker.New), opts)
 	os.Stdout.WriteString("\n" + r.Text())
 	if err != nil {
@@ -142,7 +146,7 @@ func TestTargets(t *testing.T) {
 		rows := func(ours, theirs string) []lab.Row {
 			return []lab.Row{{Name: "a" + ours, MedianUS: share * 1000}, {Name: "b" + theirs, MedianUS: 1000}}
 		}
-		r.Boot, r.Copy, r.Snapshot = rows(boot, boot), rows(fork, load), rows(snapshot, snapshot)
+		r.Boot, r.Copy, r.Snapshot = append(rows(create, boot), rows(boot, boot)...), rows(fork, load), rows(snapshot, snapshot)
 		r.Still = append(rows(fork+freeze, fork+freeze), rows(fork+commands, fork+commands)...)
 		return r
 	}
@@ -161,7 +165,7 @@ func TestTargets(t *testing.T) {
 	if r.Targets = r.judge(); r.Targets[len(r.Targets)-1].Open == "" {
 		t.Errorf("%+v", r.Targets)
 	}
-	for _, part := range []string{"MISSED  boot to the first byte of a command: 0.9 of b, boot, target 0.8", "a, fork, its processors", "Children of a by one call"} {
+	for _, part := range []string{"MISSED  boot, to the first byte of a command: 0.9 of b, boot, target 0.8", "a, fork, its processors", "Children of a by one call"} {
 		if text := r.Text(); !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}

@@ -13,6 +13,8 @@ type Options struct {
 	MemoryBytes int64
 	// Dir is where snapshots are kept.
 	Dir string
+	// Cold, if it has a name, is the driver that is measured, where it boots every machine.
+	Cold lab.System
 	// Rounds is how often each way is measured; zero means DefaultRounds.
 	Rounds int
 	// Children are made by one call, Crowds times. Zero has none be made.

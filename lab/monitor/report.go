@@ -12,7 +12,8 @@ import (
 type Report struct {
 	lab.Circumstances
 	Peer string `json:"peer"`
-	// Boot is to the first byte of the first command.
+	// Boot is from nothing to the first byte of the first command. What a new machine goes on
+	// from, if it does not boot, was there before.
 	Boot []lab.Row `json:"boot"`
 	// Copy is to the first reply of the guest service of a copy, in which nobody has asked
 	// for anything before.
@@ -51,6 +52,7 @@ type Weight struct {
 // What is measured, by its name after that of the system.
 const (
 	boot     = ", boot"
+	create   = ", new machine"
 	fork     = ", fork"
 	load     = ", load of a snapshot"
 	snapshot = ", snapshot"
@@ -76,7 +78,8 @@ func (r Report) judge() []lab.Verdict {
 		return lab.AtMost(target, "of "+r.Peer+theirs, lab.Of(row.MedianUS, lab.Find(rows, r.Peer+theirs).MedianUS), limit, row.Parts)
 	}
 	return append([]lab.Verdict{
-		of("boot to the first byte of a command", r.Boot, boot, boot, targetBoot),
+		of("new machine, to the first byte of a command", r.Boot, create, boot, targetBoot),
+		of("boot, to the first byte of a command", r.Boot, boot, boot, targetBoot),
 		of("fork to the first reply", r.Copy, fork, load, targetFork),
 		of("snapshot", r.Snapshot, snapshot, snapshot, targetSnapshot),
 		of("processors of a machine that is forked stand still", r.Still, fork+freeze, fork+freeze, targetStill),

@@ -92,13 +92,13 @@ func reply(ctx context.Context, in sandbox.Instance) error {
 	return err
 }
 
-func (s *side) boot(ctx context.Context) (lab.Sample, error) {
+func (s *side) create(ctx context.Context) (lab.Sample, error) {
 	w := lab.StartWatch()
 	made, err := s.Driver.Create(ctx, s.opts.spec())
 	if err != nil {
 		return lab.Sample{}, err
 	}
-	w.Lap("boot")
+	w.Lap("create")
 	_, err = run(ctx, made, func() { w.First("first byte") }, aFile)
 	return w.Sample, errors.Join(err, made.Destroy(context.WithoutCancel(ctx)))
 }
