@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"aether/driver/cell"
 	"aether/engine"
 	"aether/network"
 	"aether/network/networktest"
@@ -88,6 +89,38 @@ func TestSecretsOfSandboxes(t *testing.T) {
 	}
 	if out, err := tryShell(t.Context(), e, root, s.ID, askHost); err == nil {
 		t.Errorf("without a secret the host is told %q", out)
+	}
+}
+
+// lateCell makes cells and then does something before it gives them.
+type lateCell struct {
+	*cell.Driver
+	before func()
+}
+
+func (d *lateCell) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	made, err := d.Driver.Create(ctx, spec)
+	d.before()
+	return made, err
+}
+
+// TestSecretsOfSandboxesThatAreMade: one that was given the value of a secret, and was not
+// found yet when that was changed, has the new one all the same.
+func TestSecretsOfSandboxesThatAreMade(t *testing.T) {
+	h, n := networkHouse(t)
+	opts := h.options()
+	late := &lateCell{Driver: opts.Drivers[0].New().(*cell.Driver)}
+	opts.Drivers[0].New = func() sandbox.Driver { return late }
+	e, err := engine.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close(e) })
+	setSecret(t, e, root, "KEY", hush+"-1")
+	late.before = func() { setSecret(t, e, root, "KEY", hush+"-2") }
+	s := create(t, e, root, engine.CreateRequest{Spec: sandbox.Spec{Network: n}})
+	if got := sh(t, e, root, s.ID, askHost); got != hush+"-2" {
+		t.Errorf("the host was told %q", got)
 	}
 }
 
