@@ -182,6 +182,9 @@ func TestProgressOnATerminal(t *testing.T) {
 	drawing := regexp.MustCompile(`^aether: preparing the image: [01] of 1 layers, ([0-2]\.[0-9]) of 2\.0 MiB *$`)
 	amounts := map[string]bool{}
 	for _, line := range lines[1:max(1, len(lines)-2)] {
+		if len(amounts) == 0 && line == progressText(image.Progress{}) {
+			continue // the registry, which is as slow as the host is, has not answered yet
+		}
 		match := drawing.FindStringSubmatch(line)
 		if match == nil || len(line) >= 72 {
 			t.Errorf("drawn %q", line)

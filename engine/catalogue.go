@@ -62,6 +62,14 @@ func openCatalogue(f *fleet) (*catalogue, error) {
 
 func (v *version) name() string { return versionName(v.key.name, v.record.Version) }
 
+// recordOf is what is remembered of a version. Who makes one ready goes by that: sandboxes of
+// it end, and its tags change, meanwhile.
+func (c *catalogue) recordOf(v *version) templateRecord {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return v.record
+}
+
 // who is on whose behalf children of it are kept ready.
 func (r templateRecord) who() Caller {
 	return Caller{Tenant: r.Tenant, Operator: r.Operator, Name: "template " + r.Name}

@@ -48,10 +48,10 @@ func (c *Child) Handle() *interpreter.Handle { return c.resident.Interpreter }
 // Done is closed when the sandbox has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Destroy ends the sandbox, which takes nothing of a quota then. It is idempotent, and does
-// its work even if the context has ended.
+// Destroy ends the sandbox, which takes nothing of a quota then, and has ended in the tree. It
+// is idempotent, and does its work even if the context has ended.
 func (c *Child) Destroy(ctx context.Context) error {
-	if err := c.instance.Destroy(context.WithoutCancel(ctx)); err != nil {
+	if err := c.destroy(ctx); err != nil {
 		return err
 	}
 	c.giveBack()

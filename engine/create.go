@@ -208,6 +208,7 @@ func (f *fleet) adopt(ctx context.Context, driver sandbox.Driver, records []reco
 	for i, b := range boxes {
 		f.hold(b)
 		b.serve(driver, instances[i])
+		f.renewMade(ctx, b)
 		<-b.turn
 	}
 	return boxes, nil

@@ -64,15 +64,20 @@ func (f *fleet) destroy(ctx context.Context, b *box, exit sandbox.Exit) error {
 // end writes down that a box has ended, of which nothing runs any more. A record that
 // cannot be written does not bring it back to life: the next engine finds that it ran,
 // and says the same. But the checkpoint of a paused one is not removed before nobody
-// will look for it.
-func (f *fleet) end(b *box, exit sandbox.Exit) error {
+// will look for it. Who is told of the end can have what the box took, at once: what only a
+// paused one could still need is kept until its end is written.
+func (f *fleet) end(b *box, exit sandbox.Exit) (left error) {
+	paused := b.copy().State == Paused
+	if !paused {
+		left = f.giveBack(b)
+	}
 	to, event := ended(exit)
 	happened := []Event{event}
 	if exit.Cause == sandbox.OutOfMemory {
 		happened = []Event{{Kind: EventLimitReached, Detail: map[string]string{"limit": "memory"}}, event}
 	}
 	if err := b.change(to, happened...); err != nil {
-		if b.copy().State == Paused {
+		if paused {
 			return err
 		}
 		f.engine.log.Error("engine: that a sandbox has ended could not be written", "sandbox", b.id, "err", err)
@@ -81,13 +86,22 @@ func (f *fleet) end(b *box, exit sandbox.Exit) error {
 		b.set(next, false)
 		f.tell(b.stamp(happened))
 	}
-	b.grant.Give()
-	f.endMarks(b)
+	if paused {
+		left = f.giveBack(b)
+	}
 	f.noteEnd(b.copy())
 	f.engine.tree.end(b.id, time.Now())
 	f.catalogue.count(b.view(), 0, -1)
 	f.forget(f.index.end(b))
-	return errors.Join(f.leaveVolumes(b.copy()), b.clean(""))
+	return errors.Join(left, b.clean(""))
+}
+
+// giveBack ends what a box, or what is left of it, takes of its tenant's quota, and its use
+// of volumes.
+func (f *fleet) giveBack(b *box) error {
+	f.endMarks(b)
+	b.grant.Give()
+	return f.leaveVolumes(b.copy())
 }
 
 // ended is what becomes of the record of a sandbox that has ended, and the event.

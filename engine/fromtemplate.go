@@ -160,12 +160,12 @@ func (f *fleet) adoptChild(ctx context.Context, v *version, t *Template, child *
 	instance, grant := child.hand()
 	if err := f.refreshSecrets(ctx, v.key.tenant, instance, spec.Network); err != nil {
 		grant.Give()
-		return nil, errors.Join(err, instance.Destroy(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, child.Destroy(ctx))
 	}
 	boxes, err := f.adopt(ctx, t.driver, []record{r}, []sandbox.Instance{instance}, []*access.Grant{grant})
 	if err != nil {
 		grant.Give()
-		return nil, err
+		return nil, errors.Join(err, child.Destroy(ctx)) // and so in the tree, where nobody else notes its end
 	}
 	return boxes[0], nil
 }

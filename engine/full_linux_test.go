@@ -172,3 +172,33 @@ func empty(t *testing.T, filler string) {
 		t.Fatal(err)
 	}
 }
+
+// TestFailedSandboxOfATemplate: one that could not be written down has ended in the tree too.
+func TestFailedSandboxOfATemplate(t *testing.T) {
+	h := newHouse(t, sandbox.Filesystem)
+	var full atomic.Bool
+	e, err := engine.Open(h.options().BeforeWrite(func() error {
+		if full.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close(e) })
+	made := declare(t, e, alice, countingRequest("mine"))
+	full.Store(true)
+	_, err = e.Create(t.Context(), alice, engine.CreateRequest{Template: "mine"})
+	full.Store(false)
+	wantClass(t, err, sandbox.Exhausted)
+	tree, err := e.TemplateTree(t.Context(), alice, "mine")
+	if err != nil || len(tree) != 2 {
+		t.Fatalf("%+v, %v", tree, err)
+	}
+	for _, n := range tree {
+		if (n.Ended == nil) != (n.ID == made.ID) {
+			t.Errorf("%+v", n)
+		}
+	}
+}

@@ -189,7 +189,7 @@ func (c *catalogue) await(ctx context.Context, v *version) error {
 // kept, or else of its recipe.
 func (c *catalogue) remaking(v *version) func(context.Context, func(string)) (*Template, error) {
 	return func(ctx context.Context, notify func(string)) (*Template, error) {
-		return c.granted(v.record.who(), v, func() (*Template, error) {
+		return c.granted(c.recordOf(v).who(), v, func() (*Template, error) {
 			t, err := c.restore(ctx, v, notify)
 			if err == nil || v.record.Source != "" || ctx.Err() != nil {
 				return t, err
@@ -204,7 +204,7 @@ func (c *catalogue) remaking(v *version) func(context.Context, func(string)) (*T
 
 // restore makes a template of the memory that was kept of it.
 func (c *catalogue) restore(ctx context.Context, v *version, notify func(string)) (_ *Template, err error) {
-	r, start := v.record, time.Now()
+	r, start := c.recordOf(v), time.Now()
 	if r.Kept == "" {
 		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "template " + v.name(), Reason: "it is lost: " + r.Reason, Remedy: "promote a sandbox again"}
 	}

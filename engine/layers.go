@@ -194,7 +194,8 @@ func (l *layers) inherit(one *layer) {
 		if above.record.Below != one.record.ID {
 			continue
 		}
-		above.record = l.alone(above.record)
+		alone := l.alone(above.record) // of which the rest does not change: who uses the layer reads it
+		above.record.Below, above.record.Size = alone.Below, alone.Size
 		if err := above.grant.Change(access.Quota{}, above.record.use()); err != nil {
 			l.fleet.engine.log.Error("engine: a layer could not be charged", "layer", above.record.ID, "err", err)
 		}

@@ -134,6 +134,22 @@ func (f *fleet) renew(ctx context.Context, b *box) error {
 		return err
 	}
 	defer release()
+	return f.sendNow(ctx, b)
+}
+
+// renewMade is renew for a box that is found from now on, and whose turn the caller has: who
+// changed a secret after the instance was given it, and before, did not know of the box.
+func (f *fleet) renewMade(ctx context.Context, b *box) {
+	if _, ok := b.instance().(sandbox.NetworkSetter); !ok || len(b.copy().Spec.Network.Secrets()) == 0 {
+		return
+	}
+	if err := f.sendNow(context.WithoutCancel(ctx), b); err != nil {
+		f.engine.log.Error("engine: a sandbox may go on with values that secrets had", "sandbox", b.id, "err", err)
+	}
+}
+
+// sendNow has a box, whose turn the caller has, send what the secrets of its policy are now.
+func (f *fleet) sendNow(ctx context.Context, b *box) error {
 	n := b.copy().Spec.Network
 	for _, name := range n.Secrets() {
 		value, _, err := f.secretValue(b.tenant, name)

@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
+	"aether/driver/cell"
 	"aether/engine"
 	"aether/network"
 	"aether/network/networktest"
@@ -62,7 +64,11 @@ func TestSecretsOfSandboxes(t *testing.T) {
 		}
 	}
 	want(s.ID, hush+"-1")
-	setSecret(t, e, root, "KEY", hush+"-2")
+	gone, leave := context.WithCancel(t.Context())
+	leave() // who asks for what follows does not wait for the answer
+	if _, err := e.SetSecret(gone, root, engine.SecretRequest{Name: "KEY", Value: secretValue(t, hush+"-2")}); err != nil {
+		t.Fatal(err)
+	}
 	want(s.ID, hush+"-2")
 	children, err := e.Fork(t.Context(), root, s.ID, engine.ForkRequest{})
 	if err != nil {
@@ -78,11 +84,43 @@ func TestSecretsOfSandboxes(t *testing.T) {
 	}
 	want(s.ID, hush+"-3")
 	want(children[0].ID, hush+"-3")
-	if err := e.RemoveSecret(t.Context(), root, "", "KEY"); err != nil {
+	if err := e.RemoveSecret(gone, root, "", "KEY"); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := tryShell(t.Context(), e, root, s.ID, askHost); err == nil {
 		t.Errorf("without a secret the host is told %q", out)
+	}
+}
+
+// lateCell makes cells and then does something before it gives them.
+type lateCell struct {
+	*cell.Driver
+	before func()
+}
+
+func (d *lateCell) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instance, error) {
+	made, err := d.Driver.Create(ctx, spec)
+	d.before()
+	return made, err
+}
+
+// TestSecretsOfSandboxesThatAreMade: one that was given the value of a secret, and was not
+// found yet when that was changed, has the new one all the same.
+func TestSecretsOfSandboxesThatAreMade(t *testing.T) {
+	h, n := networkHouse(t)
+	opts := h.options()
+	late := &lateCell{Driver: opts.Drivers[0].New().(*cell.Driver)}
+	opts.Drivers[0].New = func() sandbox.Driver { return late }
+	e, err := engine.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close(e) })
+	setSecret(t, e, root, "KEY", hush+"-1")
+	late.before = func() { setSecret(t, e, root, "KEY", hush+"-2") }
+	s := create(t, e, root, engine.CreateRequest{Spec: sandbox.Spec{Network: n}})
+	if got := sh(t, e, root, s.ID, askHost); got != hush+"-2" {
+		t.Errorf("the host was told %q", got)
 	}
 }
 

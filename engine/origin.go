@@ -59,6 +59,15 @@ func (o *origin) watch(ended func()) {
 	})
 }
 
+// destroy ends the sandbox, and notes that in the tree before whoever watches does.
+func (o *origin) destroy(ctx context.Context) error {
+	if err := o.instance.Destroy(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	o.engine.tree.end(o.instance.ID(), time.Now())
+	return nil
+}
+
 // freeze keeps the sandbox from running where that can be done.
 func (o *origin) freeze(ctx context.Context) error {
 	p, ok := o.instance.(sandbox.Pauser)

@@ -177,7 +177,7 @@ func (c *catalogue) cook(ctx context.Context, v *version, cached int, notify fun
 // driver has what those need.
 func (c *catalogue) cookWith(ctx context.Context, driver sandbox.Driver, v *version, recipe Recipe, cached int, notify func(string)) (*Template, error) {
 	defer c.fleet.engine.making.begin(recipe.Spec.Image)()
-	cache, err := c.fleet.layers.cacheFor(ctx, v.record.who(), driver, recipe)
+	cache, err := c.fleet.layers.cacheFor(ctx, c.recordOf(v).who(), driver, recipe)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,10 @@ func (c *catalogue) granted(who Caller, v *version, do func() (*Template, error)
 		return nil, err
 	}
 	spec := v.record.Recipe.Spec
-	if v.grant != nil {
+	c.mu.Lock()
+	has := v.grant != nil
+	c.mu.Unlock()
+	if has {
 		_, err = c.fleet.rights.admit(spec, 1, once)
 		return t, err
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ type rights struct {
 	// giveWay removes something of a tenant's that takes disk and that nobody asked for,
 	// and says whether there was any.
 	giveWay func(tenant string) bool
+	// making is held by who has something give way.
+	making sync.Mutex
 }
 
 func newRights(config access.Config) *rights {
@@ -88,15 +91,26 @@ func (r *rights) take(who Caller, tenant string, use access.Use) (grant *access.
 }
 
 // makeRoom takes a part of a tenant's quota by take, again as long as it wants disk and
-// something else of the tenant's gives way.
+// something else of the tenant's gives way. Who makes room meanwhile is waited for: what is
+// on its way out there takes its part until it is gone, and may be all that there is.
 func (r *rights) makeRoom(tenant string, take func() error) error {
+	err := take()
+	if !wantsDisk(err) || r.giveWay == nil {
+		return err
+	}
+	r.making.Lock()
+	defer r.making.Unlock()
 	for {
-		err := take()
-		var refusal *sandbox.Error
-		if !errors.As(err, &refusal) || refusal.Field != access.DiskQuota || !refusal.Retry || r.giveWay == nil || !r.giveWay(tenant) {
+		if err := take(); !wantsDisk(err) || !r.giveWay(tenant) {
 			return err
 		}
 	}
+}
+
+// wantsDisk says whether something was refused for disk that others may give back.
+func wantsDisk(err error) bool {
+	var refusal *sandbox.Error
+	return errors.As(err, &refusal) && refusal.Field == access.DiskQuota && refusal.Retry
 }
 
 func (r *rights) admit(spec sandbox.Spec, n int, do func() ([]*box, error)) ([]*box, error) {

@@ -64,6 +64,39 @@ func TestQuotaBoundsATenant(t *testing.T) {
 	wantClass(t, err, sandbox.NotFound)
 }
 
+// TestEndedTakesNothing: who is told of the end of a sandbox can have its part of the quota and
+// delete its volumes at once.
+func TestEndedTakesNothing(t *testing.T) {
+	h := newHouse(t, sandbox.Filesystem)
+	var written func() error // before the end is
+	e, err := engine.Open(h.options().BeforeWrite(func() error {
+		if written == nil {
+			return nil
+		}
+		return written()
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close(e) })
+	if _, err := e.CreateVolume(t.Context(), alice, engine.VolumeRequest{Name: "data"}); err != nil {
+		t.Fatal(err)
+	}
+	s := create(t, e, alice, engine.CreateRequest{Volumes: []engine.VolumeMount{{Name: "data", Target: "/data"}}})
+	written = func() error {
+		used, _, err := e.Used(t.Context(), alice, "alice")
+		v, failed := e.GetVolume(t.Context(), alice, "", "data")
+		if err != nil || failed != nil || used.Sandboxes != 0 || len(v.Sandboxes) > 0 {
+			t.Errorf("%+v, %+v, %v, %v", used, v, err, failed)
+		}
+		return nil
+	}
+	err = e.Destroy(t.Context(), alice, s.ID)
+	if written = nil; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFailedCreationTakesNothing: neither does one that the host or the driver refuses.
 func TestFailedCreationTakesNothing(t *testing.T) {
 	h := quotaHouse(t, sandbox.Filesystem, access.Quota{Sandboxes: new(int64(1))})

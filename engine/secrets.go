@@ -63,11 +63,11 @@ func (f *fleet) openSecrets() (err error) {
 }
 
 // SetSecret makes a secret or replaces its value, which is on disk when it returns, and is
-// what sandboxes that send it send from then on. The
+// what sandboxes that send it send from then on, also if the context ends meanwhile. The
 // caller may clear the value then. Errors: Invalid; Exhausted; NotFound for another tenant;
 // Unavailable while the key file of the state directory cannot be used.
 func (e *Engine) SetSecret(ctx context.Context, who Caller, req SecretRequest) (Secret, error) {
-	ctx, release, err := e.enterFleet(ctx)
+	ctx, release, err := e.enterFleet(context.WithoutCancel(ctx))
 	if err != nil {
 		return Secret{}, err
 	}
@@ -153,9 +153,10 @@ func (q SecretQuery) begin() (secret.ID, error) {
 }
 
 // RemoveSecret removes a secret of a tenant, of the caller's own if that is empty, from the
-// disk too. Sandboxes that send it do not reach the hosts that it is for any more. Errors: NotFound.
+// disk too. Sandboxes that send it do not reach the hosts that it is for any more, also if
+// the context ends meanwhile. Errors: NotFound.
 func (e *Engine) RemoveSecret(ctx context.Context, who Caller, tenant, name string) error {
-	ctx, release, err := e.enterFleet(ctx)
+	ctx, release, err := e.enterFleet(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,7 @@ func systemEngineIn(t *testing.T, dir, name string, driver func(dir string) sand
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Close(t.Context()); err != nil {
+		if err := e.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})

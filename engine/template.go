@@ -112,6 +112,4 @@ func fidelityOf(instance sandbox.Instance, driver string) (sandbox.Fidelity, err
 }
 
 // close ends the template's own sandbox. Its children live on.
-func (t *Template) close(ctx context.Context) error {
-	return t.instance.Destroy(context.WithoutCancel(ctx))
-}
+func (t *Template) close(ctx context.Context) error { return t.destroy(ctx) }

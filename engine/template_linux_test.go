@@ -161,7 +161,11 @@ func TestTreeToAnyDepth(t *testing.T) {
 	if err := child.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	<-child.Done()
+	for _, n := range e.Tree() {
+		if n.ID == child.ID() && n.Ended == nil {
+			t.Error("a child that was destroyed has not ended in the tree")
+		}
+	}
 	if got := ask(t, last, "1"); got != "43" {
 		t.Errorf("the last answers %s", got)
 	}

@@ -208,6 +208,16 @@ func (c *catalogue) meant(who Caller, template string) ([]*version, error) {
 }
 
 func (c *catalogue) remove(ctx context.Context, v *version) error {
+	c.giveUp(v)
+	if err := c.removeReady(ctx, v); err != nil {
+		return fmt.Errorf("engine: remove template %s: %w", v.name(), err)
+	}
+	c.giveUp(v) // what somebody began meanwhile, who wanted a sandbox of it
+	return nil
+}
+
+// giveUp ends the build of a version, if there is one.
+func (c *catalogue) giveUp(v *version) {
 	c.mu.Lock()
 	b := v.build
 	c.mu.Unlock()
@@ -215,18 +225,16 @@ func (c *catalogue) remove(ctx context.Context, v *version) error {
 		b.cancel(&sandbox.Error{Class: sandbox.Conflict, Op: "template " + v.name(), Reason: "it was removed while it was prepared"})
 		<-b.done
 	}
+}
+
+// removeReady removes a version that is not being prepared for the first time.
+func (c *catalogue) removeReady(ctx context.Context, v *version) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.mu.Lock()
-	there := slices.Contains(c.versions[v.key], v)
-	c.mu.Unlock()
-	if !there {
+	if !c.has(v) {
 		return nil // it never was ready, or somebody else removed it
 	}
-	if err := c.discard(ctx, v); err != nil {
-		return fmt.Errorf("engine: remove template %s: %w", v.name(), err)
-	}
-	return nil
+	return c.discard(ctx, v)
 }
 
 // ChangeTemplate changes the tags of a version, or how many children are kept ready.
@@ -267,6 +275,9 @@ func (c *catalogue) alter(ctx context.Context, who Caller, template string, chan
 func (c *catalogue) join(v *version, said declaration) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	if !c.has(v) {
+		return noTemplate(v.name()) // it was removed just now, and is not to be written again
+	}
 	c.mu.Lock()
 	tags, ahead := uniqueTags(append(slices.Clone(v.record.Tags), said.tags...)), max(v.record.Ahead, said.ahead)
 	same := slices.Equal(tags, v.record.Tags) && ahead == v.record.Ahead

@@ -111,23 +111,25 @@ func blocksOf(t testing.TB, name string) int64 {
 }
 
 // writing is a python that has a file of a volume open, and writes every line to it that
-// it reads from a fifo.
+// it finds. It takes the line away before: whoever sees it written may leave the next.
 const writing = `
-import os, sys
+import os, time
 os.chdir("/mnt")
 log = open("log", "a+")
 log.write("begun\n"); log.flush()
 n = 0
 while True:
-    for line in open("/tmp/say"):
-        n += 1
-        log.write("%d %s" % (n, line)); log.flush()
+    try: line = open("/tmp/say").read()
+    except FileNotFoundError: time.sleep(0.01); continue
+    os.remove("/tmp/say")
+    n += 1
+    log.write("%d %s" % (n, line)); log.flush()
 `
 
 // TestPauseWithVolume: a python that has a file of a volume open goes on with it, over a
 // pause, a restart and a fork, and sees what others have written meanwhile.
 func TestPauseWithVolume(t *testing.T) {
-	need(t, "python3", "mkfifo")
+	need(t, "python3")
 	h := newHouse(t, sandbox.Checkpoint)
 	e := h.open()
 	newVolume(t, e, "work")
@@ -135,7 +137,7 @@ func TestPauseWithVolume(t *testing.T) {
 	startWriting(t, e, id)
 	say := func(id, text string) {
 		t.Helper()
-		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say; for i in $(seq 6000); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
+		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say.new; mv /tmp/say.new /tmp/say; for i in $(seq 6000); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
 	}
 	say(id, "one")
 	if _, err := e.Pause(t.Context(), alice, id, ""); err != nil {
@@ -168,7 +170,6 @@ func TestPauseWithVolume(t *testing.T) {
 
 func startWriting(t testing.TB, e *engine.Engine, id string) {
 	t.Helper()
-	sh(t, e, alice, id, "mkfifo /tmp/say")
 	client, release, err := e.Guest(t.Context(), alice, id)
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +331,7 @@ func TestVolumeEvents(t *testing.T) {
 // TestSnapshotWithVolume: what is made of a snapshot, and a sandbox that is rolled back to
 // it, have the volume as it is, with processes that go on with its files.
 func TestSnapshotWithVolume(t *testing.T) {
-	need(t, "python3", "mkfifo")
+	need(t, "python3")
 	e := newHouse(t, sandbox.Checkpoint).open()
 	newVolume(t, e, "work")
 	id := create(t, e, alice, engine.CreateRequest{Volumes: mounting("work", "/mnt")}).ID
@@ -341,7 +342,7 @@ func TestSnapshotWithVolume(t *testing.T) {
 	}
 	say := func(id, text string) {
 		t.Helper()
-		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say; for i in $(seq 6000); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
+		sh(t, e, alice, id, fmt.Sprintf("echo %s > /tmp/say.new; mv /tmp/say.new /tmp/say; for i in $(seq 6000); do grep -q %s /mnt/log && exit 0; sleep 0.01; done; cat /mnt/log; exit 1", text, text))
 	}
 	say(id, "source")
 	made := create(t, e, alice, engine.CreateRequest{Snapshot: snapshot.ID})

@@ -52,7 +52,7 @@ type process struct {
 	ended  time.Time
 }
 
-// run begins to carry output and to wait for the end. Then runs last.
+// run begins to carry output and to wait for the end. Then runs before anybody hears of that.
 func (p *process) run(then func()) {
 	for i, end := range p.ends {
 		p.pumps.Add(1)
@@ -77,9 +77,9 @@ func (p *process) wait(then func()) {
 		p.input.Close()
 	}
 	p.ended = time.Now()
+	then()
 	close(p.done)
 	p.out.close()
-	then()
 }
 
 // hurry makes the pumps end when no output comes any more. A file that cannot

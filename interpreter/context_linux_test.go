@@ -157,14 +157,15 @@ func TestManyCallersOfOneContext(t *testing.T) {
 
 func TestBackgroundOutputIsKeptForTheNextCall(t *testing.T) {
 	for language, code := range map[interpreter.Language]string{
-		interpreter.Python: "import threading, time\ndef late():\n  time.sleep(0.1)\n  print('late')\n  display('lost')\n  open('/tmp/late', 'w').close()\nt = threading.Thread(target=late); t.start()",
-		interpreter.Node:   "setTimeout(() => { console.log('late'); require('fs').writeFileSync('/tmp/late', '') }, 100); 0",
-		interpreter.Bash:   "(sleep 0.1; echo late; echo > /tmp/late) & disown",
+		interpreter.Python: "import os, threading, time\ndef late():\n  while not os.path.exists('/tmp/go'): time.sleep(0.01)\n  print('late')\n  display('lost')\n  open('/tmp/late', 'w').close()\nt = threading.Thread(target=late); t.start()",
+		interpreter.Node:   "const fs = require('fs'), timer = setInterval(() => { if (!fs.existsSync('/tmp/go')) return; clearInterval(timer); console.log('late'); fs.writeFileSync('/tmp/late', '') }, 10); 0",
+		interpreter.Bash:   "(until [ -e /tmp/go ]; do sleep 0.01; done; echo late; echo > /tmp/late) & disown",
 	} {
 		t.Run(string(language), func(t *testing.T) {
 			client := newClient(t, sandbox.Spec{})
 			c := startIn(t, client, language, interpreter.Options{})
 			do(t, c, code)
+			write(t, client, "/tmp/go", "") // and what waits for it comes after that call
 			waitFor(t, "the late output", func() bool { _, err := client.Stat(t.Context(), "/tmp/late"); return err == nil })
 			code := map[interpreter.Language]string{interpreter.Python: "print('now')", interpreter.Node: "console.log('now')", interpreter.Bash: "echo now"}[language]
 			if r := do(t, c, code); r.Before.Stdout != "late\n" || r.Logs.Stdout != "now\n" || len(r.Values) != 0 {

@@ -160,11 +160,7 @@ func (a *Attached) Decisions(ctx context.Context) (list []sandbox.NetworkDecisio
 // Close takes the sandbox off the network.
 func (a *Attached) Close() error {
 	s := a.service
-	s.mu.Lock()
-	_, known := s.attached[a.id]
-	delete(s.attached, a.id)
-	p := s.process
-	s.mu.Unlock()
+	known, p := s.forget(a)
 	if !known {
 		return nil
 	}
@@ -181,6 +177,19 @@ func (a *Attached) Close() error {
 		err = errors.Join(err, device.Close(), a.closeDirect())
 	}
 	return err
+}
+
+// forget says whether a sandbox was attached, which it is not from now on, and gives the
+// process that may have it. One that is being started is waited for: it may be given the
+// sandbox's device at this moment, and would keep it.
+func (s *Service) forget(a *Attached) (known bool, p *process) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known = s.attached[a.id]
+	delete(s.attached, a.id)
+	return known, s.process
 }
 
 func (a *Attached) request(op string) control.Request {

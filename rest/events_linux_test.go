@@ -108,6 +108,12 @@ func TestDrainIdle(t *testing.T) {
 	if err := c.Ready(t.Context()); sandbox.ClassOf(err) != sandbox.Unavailable {
 		t.Errorf("it is about to end, and says %v", err)
 	}
+	if d.DrainIdle() {
+		t.Error("somebody is connected again")
+	}
+	if err := c.Ready(t.Context()); sandbox.ClassOf(err) != sandbox.Unavailable {
+		t.Errorf("it ends whoever is connected, and says %v", err)
+	}
 }
 
 // TestEventsAsText: the stream is what browsers and curl read.

@@ -120,7 +120,7 @@ func noSuchPath(*Server, *answer, *request) (any, error) {
 func (s *Server) health(*answer, *request) (any, error) { return nil, nil }
 
 func (s *Server) ready(*answer, *request) (any, error) {
-	if s.draining.Load() {
+	if s.draining.Load() || s.life.Err() != nil { // also if DrainIdle, meanwhile, has found somebody
 		return nil, &sandbox.Error{Class: sandbox.Unavailable, Reason: "the daemon is about to end", Retry: true}
 	}
 	return nil, nil

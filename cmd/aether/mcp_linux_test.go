@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -33,6 +34,12 @@ func speak(t *testing.T, over mcp.Transport, revision string) *mcp.ClientSession
 	}
 	t.Cleanup(func() { session.Close() })
 	return session
+}
+
+// overStreams speaks with a program over its own streams. When these are closed, it removes
+// what it has made, and is not told to hurry meanwhile.
+func overStreams(cmd *exec.Cmd) mcp.Transport {
+	return &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}
 }
 
 // called is what a tool answers: any of its fields, or an error.
@@ -199,7 +206,7 @@ func TestMCPOverStdio(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			cmd := aether(t, "mcp", "--profile", "full")
 			cmd.Stderr = os.Stderr
-			s := speak(t, &mcp.CommandTransport{Command: cmd}, revision)
+			s := speak(t, overStreams(cmd), revision)
 			id := work(t, s)
 			if refused := call(t, s, "sandbox_create", map[string]any{"keep": true}); refused.Error == nil || refused.Error.Class != "unsupported" {
 				t.Errorf("what ends with the program is kept: %+v", refused)
@@ -217,7 +224,7 @@ func TestMCPOverStdio(t *testing.T) {
 		dir := t.TempDir()
 		cmd := aether(t, "mcp", "--profile", "full", "--files", dir)
 		cmd.Env = append(cmd.Env, "AETHER_URL=unix://"+d.socket)
-		s := speak(t, &mcp.CommandTransport{Command: cmd}, revisions[0])
+		s := speak(t, overStreams(cmd), revisions[0])
 		id := work(t, s)
 		must(t, s, "file_download", map[string]any{"sandbox": id, "path": "/tmp/app/input", "to": "input"})
 		if text, err := os.ReadFile(filepath.Join(dir, "input")); err != nil || string(text) != "right\n" {
@@ -239,7 +246,7 @@ func TestMCPOverStdio(t *testing.T) {
 // TestCompactIsTheDefault: agents are shown the dozen unless they ask for all.
 func TestCompactIsTheDefault(t *testing.T) {
 	for count, args := range map[int][]string{12: {"mcp"}, 44: {"mcp", "--profile", "full"}} {
-		s := speak(t, &mcp.CommandTransport{Command: aether(t, args...)}, "")
+		s := speak(t, overStreams(aether(t, args...)), "")
 		list, err := s.ListTools(t.Context(), nil)
 		if err != nil || len(list.Tools) != count {
 			t.Fatalf("%v has %d tools, %v", args, len(list.Tools), err)

@@ -128,10 +128,12 @@ func TestCensusNoticesWhatIsNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(os.TempDir(), "hosttest-"+strings.ReplaceAll(t.Name(), "/", "-"))
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+	made, err := os.CreateTemp("", "hosttest-")
+	if err != nil {
 		t.Fatal(err)
 	}
+	made.Close()
+	file := made.Name()
 	defer os.Remove(file)
 	now, err := takeCensus()
 	if err != nil {

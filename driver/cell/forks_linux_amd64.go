@@ -76,6 +76,11 @@ const (
 func (k *keptTree) take() (_ *zygote.Tree, current bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.taken()
+}
+
+// taken is take with the lock held.
+func (k *keptTree) taken() (_ *zygote.Tree, current bool) {
 	for _, timer := range []*time.Timer{k.expiry, k.prepare} {
 		if timer != nil {
 			timer.Stop()
@@ -101,8 +106,12 @@ func (k *keptTree) keep(tree *zygote.Tree, paused bool, log *slog.Logger) error 
 	return nil
 }
 
+// expire lets go of the tree. The lock is held meanwhile, so that close, who finds none, does
+// not return before its processes have ended.
 func (k *keptTree) expire(log *slog.Logger) {
-	tree, _ := k.take()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	tree, _ := k.taken()
 	if err := tree.Close(); err != nil {
 		log.Warn("zygotes could not be ended", "error", err)
 	}

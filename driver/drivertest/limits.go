@@ -98,15 +98,22 @@ func (s *suite) cpuLimit(t *testing.T) {
 		b.start(t, "while :; do :; done")
 	}
 	// A busy host may give less than the share, and let this program wait between its looks
-	// at the clock and at the sandbox.
-	began := time.Now()
-	before := s.cpuTime(t, b)
-	time.Sleep(s.within(time.Second))
-	used := s.cpuTime(t, b) - before
-	if got := used.Seconds() / time.Since(began).Seconds(); got > share*1.5 {
+	// at the clock and at the sandbox. What the host itself was not given may count as used by
+	// who had the processor: that is made up for later, but not within one look.
+	first, got := s.cpuTime(t, b), 1.0
+	for range 10 {
+		began := time.Now()
+		before := s.cpuTime(t, b)
+		time.Sleep(s.within(time.Second))
+		used := s.cpuTime(t, b) - before
+		if got = used.Seconds() / time.Since(began).Seconds(); got <= share*1.5 {
+			break
+		}
+	}
+	if got > share*1.5 {
 		t.Errorf("it had %.2f of a CPU, want %.2f", got, share)
 	}
-	if !s.eventually(func() bool { return s.cpuTime(t, b) > before }) {
+	if !s.eventually(func() bool { return s.cpuTime(t, b) > first }) {
 		t.Error("it has no time of a CPU at all")
 	}
 }

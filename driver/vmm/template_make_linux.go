@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"aether/driver/lifetime"
 	"aether/guest/channel"
 	"aether/guest/pid1"
 	"aether/internal/host/launch"
@@ -68,7 +69,9 @@ func (m *machine) bootTemplate(ctx context.Context, files bootFiles, dir string)
 	if err := m.freeze(ctx, files, dir); err != nil {
 		return m.abandon(ctx, err)
 	}
-	return m.release(ctx)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifetime.CleanupTime)
+	defer cancel()
+	return m.release(ending)
 }
 
 func (m *machine) freeze(ctx context.Context, files bootFiles, dir string) error {

@@ -72,9 +72,10 @@ type builds struct {
 	end  context.CancelFunc
 	all  sync.WaitGroup
 
-	mu   sync.Mutex
-	byID map[string]*build
-	list []*build // oldest first
+	mu     sync.Mutex
+	closed bool
+	byID   map[string]*build
+	list   []*build // oldest first
 }
 
 func newBuilds() *builds {
@@ -83,9 +84,28 @@ func newBuilds() *builds {
 	return b
 }
 
+// close gives up those that run and waits for them. None runs afterwards, also for a request
+// that was cut and goes on.
 func (b *builds) close() {
 	b.end()
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
 	b.all.Wait()
+}
+
+// start has a build run. Errors: Conflict for one that has, and once closed.
+func (b *builds) start(one *build, run func()) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return &sandbox.Error{Class: sandbox.Conflict, Op: "e2b", Reason: "the daemon is ending"}
+	}
+	if err := one.begin(); err != nil {
+		return err
+	}
+	b.all.Go(run)
+	return nil
 }
 
 // add remembers a build. One that runs is not forgotten. Errors: Exhausted.
@@ -233,14 +253,14 @@ func (d *Dialect) startBuild(v *rest.Visit) error {
 	if err != nil {
 		return err
 	}
-	if err := one.begin(); err != nil {
-		leave()
-		return err
-	}
-	d.builds.all.Go(func() {
+	err = d.builds.start(one, func() {
 		defer leave()
 		d.run(v, one, plan)
 	})
+	if err != nil {
+		leave()
+		return err
+	}
 	v.Writer.Header().Set("Content-Length", "0") // without which clients look for JSON
 	return v.Answer(http.StatusAccepted, nil)
 }

@@ -44,6 +44,27 @@ func TestBuildsAreBounded(t *testing.T) {
 	}
 }
 
+// TestNoBuildBeginsAfterClose: a request that was cut may go on when the daemon ends.
+func TestNoBuildBeginsAfterClose(t *testing.T) {
+	all, end := newBuilds(), make(chan struct{})
+	one := &build{status: waiting}
+	if err := all.start(one, func() { <-all.life.Done(); close(end) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := all.start(one, func() { t.Error("it runs twice") }); sandbox.ClassOf(err) != sandbox.Conflict {
+		t.Error(err)
+	}
+	all.close()
+	select {
+	case <-end:
+	default:
+		t.Error("a build was not waited for")
+	}
+	if err := all.start(&build{status: waiting}, func() { t.Error("it runs") }); sandbox.ClassOf(err) != sandbox.Conflict {
+		t.Error(err)
+	}
+}
+
 // TestPlans: what a build asks for becomes what the engine is asked for.
 func TestPlans(t *testing.T) {
 	p := plan{env: map[string]string{}, user: userName, dir: userHome}

@@ -139,7 +139,9 @@ func (f figures) own(stats sandbox.Stats, resets bool) sandbox.Stats {
 	if f == (figures{}) {
 		return stats
 	}
-	stats.MemoryBytes = more(stats.MemoryBytes, f.memory)
+	if above := more(stats.MemoryBytes, f.memory); above != nil {
+		stats.MemoryBytes = above
+	} // else what was left has been freed, and the most of what is there is its own
 	if peak := value(stats.MemoryPeakBytes); resets || peak > f.peak {
 		stats.MemoryPeakBytes = more(stats.MemoryPeakBytes, f.memory)
 	} else {

@@ -177,3 +177,13 @@ func TestUnknownPeakIsNotTold(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestMemoryThatWasLeft: what is freed late may be the last owner's.
+func TestMemoryThatWasLeft(t *testing.T) {
+	left := figures{memory: 400 << 10, peak: 1 << 20, cpu: time.Second}
+	for _, test := range []struct{ uses, want int64 }{{500 << 10, 100 << 10}, {400 << 10, 400 << 10}, {300 << 10, 300 << 10}} {
+		if got := left.own(sandbox.Stats{MemoryBytes: &test.uses}, true).MemoryBytes; got == nil || *got != test.want {
+			t.Errorf("of %d bytes, %d of which were there before, %v are its own", test.uses, left.memory, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,8 +17,13 @@ import (
 // maxEnvironment bounds what is read of an environment: no process is started with more.
 const maxEnvironment = 8 << 20
 
-// killRounds bounds the race with processes that fork while they are hunted.
-const killRounds = 100
+const (
+	// killRounds bounds the race with processes that fork while they are hunted.
+	killRounds = 100
+	// dieTime is how long those may take to end that were killed: a busy host has them
+	// wait for their turn, and a disk for itself.
+	dieTime = time.Minute
+)
 
 // Mark is an environment variable, with its value, that no other process has.
 type Mark string
@@ -34,17 +40,23 @@ func (m Mark) Kill(pid int) error {
 	if err := kill(-pid); err != nil {
 		return err
 	}
-	for range killRounds {
+	killed := map[int]bool{}
+	for rounds, end := 0, time.Now().Add(dieTime); rounds < killRounds; time.Sleep(time.Millisecond) {
 		found, err := m.processes()
 		if err != nil || len(found) == 0 {
 			return err
+		}
+		if slices.ContainsFunc(found, func(pid int) bool { return !killed[pid] }) {
+			rounds++
+		} else if time.Now().After(end) {
+			return fmt.Errorf("processes with %s do not end", m)
 		}
 		for _, pid := range found {
 			if err := kill(pid); err != nil {
 				return err
 			}
+			killed[pid] = true
 		}
-		time.Sleep(time.Millisecond)
 	}
 	return fmt.Errorf("processes with %s keep appearing", m)
 }

@@ -12,7 +12,7 @@ type oneConn struct {
 	ended chan struct{}
 	once  sync.Once
 	addr  net.Addr
-	work  sync.WaitGroup
+	work  tasks
 }
 
 func newOneConn(c net.Conn) *oneConn {
@@ -32,18 +32,21 @@ func (l *oneConn) Accept() (net.Conn, error) {
 }
 
 // count has wait wait for a handler: one that took over the connection uses it longer than
-// the server does.
+// the server does, and so do those of HTTP/2, which the server begins and does not wait for.
+// One that begins when the connection has ended answers nobody, and does nothing.
 func (l *oneConn) count(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.work.Add(1)
-		defer l.work.Done()
+		if !l.work.begin() {
+			return
+		}
+		defer l.work.end()
 		h.ServeHTTP(w, r)
 	})
 }
 
 func (l *oneConn) wait() {
 	<-l.ended
-	l.work.Wait()
+	l.work.close()
 }
 
 func (l *oneConn) done()          { l.once.Do(func() { close(l.ended) }) }
