@@ -58,7 +58,7 @@ func (e *engine) saveTemplate(ctx context.Context, files bootFiles, dir string, 
 }
 
 // bootTemplate runs the machine until its guest waits, and saves it in a directory.
-func (m *machine) bootTemplate(ctx context.Context, files bootFiles, dir string) (err error) {
+func (m *machine) bootTemplate(ctx context.Context, files bootFiles, dir string) error {
 	leave, err := m.engine.fleet.Enter(m.engine.system.Name)
 	if err != nil {
 		return err
@@ -102,10 +102,6 @@ func (m *machine) freeze(ctx context.Context, files bootFiles, dir string) error
 // freezeCopy saves what a copy of the machine would go on from. There is nothing in its
 // guest that would have to stand still for that.
 func (m *machine) freezeCopy(ctx context.Context, dir string) error {
-	forker, ok := m.monitor.(Forker)
-	if !ok {
-		return errNoBooter
-	}
 	var err error
 	if m.disk, err = launch.SealedFile(Disk, make([]byte, noDisk)); err != nil {
 		return err
@@ -121,6 +117,7 @@ func (m *machine) freezeCopy(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	forker := m.monitor.(Forker) // of every system that is Handed
 	said, err := forker.Fork(ctx, files.Copying)
 	if err != nil {
 		return errors.Join(err, files.close())
