@@ -100,7 +100,7 @@ func TestHostileGuests(t *testing.T) {
 	})
 }
 
-// newHostile is a driver whose machines boot such a kernel. It wants nothing to be left.
+// newHostile is a driver whose machines boot such a kernel, each by itself. It wants nothing to be left.
 func newHostile(t *testing.T, code *vmtest.Code) *vmm.Driver {
 	t.Helper()
 	real, err := kernel.Find(kernel.Places{Named: os.Getenv("AETHER_KERNEL")})
@@ -115,5 +115,5 @@ func newHostile(t *testing.T, code *vmtest.Code) *vmm.Driver {
 			t.Fatal(err)
 		}
 	}
-	return newDriverWith(t, func(o *vmm.Options) { o.Kernel.Named = image })
+	return newDriverWith(t, func(o *vmm.Options) { o.Kernel.Named, o.Cold = image, true })
 }

@@ -50,7 +50,7 @@ func TestTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	files := vmm.BootFiles{Root: state, Memory: state, Kernel: state, Initramfs: state, Writable: []*os.File{state, state}, Longest: 7}
+	files := vmm.BootFiles{KernelArgs: words, Root: state, Memory: state, Kernel: state, Initramfs: state, Writable: []*os.File{state, state}, Longest: 7}
 	for _, err := range []error{m.Hello(t.Context()), m.(vmm.Booter).BootFrom(t.Context(), vmm.Hardware{MemoryMiB: 160, CPUs: 2}, files), m.Pause(t.Context()), m.Save(t.Context(), vmm.State{File: state}),
 		m.Resume(t.Context()), m.Load(t.Context(), vmm.State{File: state, Root: state, Longest: 9})} {
 		if err != nil {
