@@ -12,6 +12,7 @@ import (
 	"aether/driver/guestagent"
 	"aether/driver/guestagent/guestagenttest"
 	"aether/driver/gvisor"
+	"aether/sandbox"
 )
 
 // insideBehaviours is how many are about what is inside of sandboxes.
@@ -88,20 +89,31 @@ func startDocker(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
 }
 
-// wantUsable skips where the host cannot run a system, with the reason.
-func wantUsable(t *testing.T, system string) {
+// wantUsable skips where the host cannot run a system, with the reason. It gives the boundaries
+// of all that the host can run.
+func wantUsable(t *testing.T, system string) map[string]sandbox.Boundary {
 	t.Helper()
 	var list []struct {
 		System, Reason string
+		Boundary       sandbox.Boundary
 		Usable         bool
 	}
 	got := command(t, "", "systems", "--json")
+	// A probe may come too late while the host reads a system's program for the first time.
+	for tries := 3; tries > 0 && strings.Contains(got.stdout, "its probe did not answer"); tries-- {
+		got = command(t, "", "systems", "--json")
+	}
 	if err := json.Unmarshal([]byte(got.stdout), &list); err != nil {
 		t.Fatalf("%v: %+v", err, got)
 	}
+	here := make(map[string]sandbox.Boundary)
 	for _, one := range list {
 		if one.System == system && !one.Usable {
 			t.Skipf("this host cannot run %s: %s", system, one.Reason)
 		}
+		if one.Usable {
+			here[one.System] = one.Boundary
+		}
 	}
+	return here
 }

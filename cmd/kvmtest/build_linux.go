@@ -20,7 +20,6 @@ import (
 // Paths inside the lab.
 const (
 	labDir      = "/lab"
-	testProgram = labDir + "/driver.test"
 	guestPath   = labDir + "/aether-guest"
 	netPath     = labDir + "/aether-net"
 	monitorPath = labDir + "/aether-vmm"
@@ -109,14 +108,21 @@ func (l *lab) compile(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(l.root(), labDir), 0o755); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"test", "-c", "-o", filepath.Join(l.root(), testProgram), l.tested()},
+	commands := [][]string{
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), guestPath), "./cmd/aether-guest"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), netPath), "./cmd/aether-net"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), neighbour), "./driver/drivertest/neighbour"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.root(), monitorPath), "./cmd/aether-vmm"},
 		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(l.dir, "init"), "./cmd/kvmtest"},
-	} {
+	}
+	seen := make(map[string]bool)
+	for _, p := range l.parts() {
+		if !seen[p.pkg] {
+			commands = append(commands, []string{"test", "-c", "-o", filepath.Join(l.root(), program(p.pkg)), p.pkg})
+		}
+		seen[p.pkg] = true
+	}
+	for _, args := range commands {
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

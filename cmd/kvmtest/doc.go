@@ -6,6 +6,7 @@
 //
 //	go run ./cmd/kvmtest -driver qemu-kvm
 //	go run ./cmd/kvmtest -driver firecracker -binary /path/to/firecracker -jailer /path/to/jailer
+//	go run ./cmd/kvmtest -driver aethervm -whole
 //
 // With -compare it measures our own monitor beside Firecracker there, for ratios of times
 // mean something:

@@ -43,6 +43,10 @@ func TestParse(t *testing.T) {
 		{"-crowds 2", ""},
 		{"-crowds 2 -run TestX", "run"},
 		{"-compare -children -1 -binary " + file, "children"},
+		{"-driver aethervm -whole", ""},
+		{"-driver qemu-kvm -whole", "whole"},
+		{"-driver aethervm -whole -run TestX", "whole"},
+		{"-driver aethervm -whole -crowds 1", "whole"},
 		{"-unknown", "flags"},
 		{"rest", "flags"},
 	} {
@@ -66,6 +70,7 @@ func TestFollow(t *testing.T) {
 			passed: 2, failed: 1, skipped: 1},
 		"--- SKIP: " + suiteName + " (1s)\n    --- SKIP: " + suiteName + "/a (1s)\n": {skipped: 2, suiteSkipped: true},
 		"    --- SKIP: " + suiteName + "/a (1s)\n":                                   {skipped: 1},
+		"--- SKIP: TestAethervm (1s)\n":                                              {skipped: 1, suiteSkipped: true},
 	} {
 		var out bytes.Buffer
 		if got := follow(strings.NewReader(console), &out, func() {}); got != want {
@@ -164,12 +169,19 @@ func TestPartsAreGroupsOfTheSuite(t *testing.T) {
 		t.Errorf("the first part leaves out %q", rest.args)
 	}
 	for name, o := range map[string]options{"TestBeside": {compare: true, crowds: 1}, "TestCrowds": {crowds: 1}} {
-		if list := o.parts(); len(list) != 1 || !slices.Equal(list[0].args, []string{"-test.run", "^" + name + "$"}) || o.tested() != "./lab/monitor" {
+		if list := o.parts(); len(list) != 1 || !slices.Equal(list[0].args, []string{"-test.run", "^" + name + "$"}) || list[0].pkg != "./lab/monitor" {
 			t.Errorf("%+v", list)
 		}
 	}
 	if only := (options{tests: "TestX"}).parts(); len(only) != 1 || !slices.Equal(only[0].args, []string{"-test.run", "TestX"}) {
 		t.Errorf("%+v", only)
+	}
+	// The test of the whole program is alone, or the last.
+	for want, o := range map[int]options{1: {driver: "aethervm", whole: true}, len(heavy) + 2: {driver: "aethervm"}} {
+		list := o.parts()
+		if last := list[len(list)-1]; len(list) != want || last.pkg != "./cmd/aether" || !slices.Equal(last.args, []string{"-test.run", "^TestAethervm$"}) {
+			t.Errorf("%+v: %+v", o, list)
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ type options struct {
 	binary string
 	jailer string
 	tests  string
+	// whole runs the test of the whole program and no other.
+	whole bool
 	// compare measures aethervm beside binary, instead of a driver's tests. So many crowds of
 	// children are measured with it, or alone.
 	compare                  bool
@@ -61,11 +63,11 @@ var packages = map[string]string{
 }
 
 // programs are what drivers run that distributions package; the others' are
-// handed in.
-var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"qemu-system-x86_64"}, "aethervm": {"mkfs.ext4"}}
+// handed in. Beside aethervm there is a QEMU for it to be chosen before.
+var programs = map[string][]string{"qemu-kvm": {"qemu-system-x86_64"}, "vmm": {"qemu-system-x86_64"}, "aethervm": {"mkfs.ext4", "qemu-system-x86_64"}}
 
 // firmware is what such programs open at run time.
-var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}}
+var firmware = map[string][]string{"qemu-kvm": {"/usr/share/qemu"}, "vmm": {"/usr/share/qemu"}, "aethervm": {"/usr/share/qemu"}}
 
 // measuring is the package of the tests that measure.
 const (
@@ -75,15 +77,17 @@ const (
 	maxCount    = 1000
 )
 
+// wholeTest is of the whole program on machines of one driver, and is in the program's package.
+const (
+	wholeDriver  = "aethervm"
+	wholePackage = "./cmd/aether"
+	wholeTest    = "TestAethervm"
+)
+
 func (o options) measures() bool { return o.compare || o.crowds > 0 }
 
-// tested is the package whose tests are run.
-func (o options) tested() string {
-	if o.measures() {
-		return measuring
-	}
-	return "./driver/" + packages[o.driver]
-}
+// folder is the package of the driver.
+func (o options) folder() string { return "./driver/" + packages[o.driver] }
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -93,6 +97,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.binary, "binary", "", "a `program` to have in PATH there, as a release of the driver's system")
 	flags.StringVar(&o.jailer, "jailer", "", "the `program` that confines Firecracker, to have beside it")
 	flags.StringVar(&o.tests, "run", "", "only the tests that match this `pattern`, as go test -run, in one boot")
+	flags.BoolVar(&o.whole, "whole", false, "only the test of the whole program on machines of aethervm")
 	flags.BoolVar(&o.compare, "compare", false, "measure aethervm beside the Firecracker that -binary names, instead of running a driver's tests")
 	flags.IntVar(&o.rounds, "rounds", 5, "with -compare, how often each way is measured")
 	flags.IntVar(&o.children, "children", 100, "how `many` are forked by one call, with -crowds")
@@ -136,6 +141,9 @@ func (o options) validate(rest []string) error {
 	}
 	if o.measures() && o.tests != "" {
 		return sandbox.Invalidf("run", "no tests are run where it is measured")
+	}
+	if o.whole && (o.driver != wholeDriver || o.tests != "" || o.measures()) {
+		return sandbox.Invalidf("whole", "it is one test, of machines of %s", wholeDriver)
 	}
 	for field, n := range map[string]int{"rounds": o.rounds, "children": o.children, "crowds": o.crowds} {
 		if n < 0 || n > maxCount {

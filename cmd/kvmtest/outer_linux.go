@@ -63,7 +63,7 @@ func (l *lab) boot(ctx context.Context, archive string, stdout, stderr io.Writer
 	case !r.found:
 		return r, errors.Join(errors.New("the lab ended without a verdict"), err)
 	case r.suiteSkipped:
-		return r, errors.New("the suite was skipped, in a lab that is there to run it")
+		return r, errors.New("the tests were skipped, in a lab that is there to run them")
 	}
 	return r, nil
 }

@@ -27,24 +27,34 @@ var heavy = []string{
 // part is what one boot of the lab runs.
 type part struct {
 	name string
-	args []string // of the test binary
+	pkg  string   // whose test binary is run
+	args []string // of that
 }
 
+// program is where the lab has the test binary of a package.
+func program(pkg string) string { return filepath.Join(labDir, filepath.Base(pkg)+".test") }
+
 // parts together run every test of the driver once, whatever its groups are called:
-// the first runs all that no other one names.
+// the first runs all that no other one names. The last may be of the whole program.
 func (o options) parts() []part {
 	switch {
 	case o.compare:
-		return []part{{"the comparison", []string{"-test.run", "^" + compareTest + "$"}}}
+		return []part{{"the comparison", measuring, []string{"-test.run", "^" + compareTest + "$"}}}
 	case o.crowds > 0:
-		return []part{{"crowds", []string{"-test.run", "^" + crowdsTest + "$"}}}
+		return []part{{"crowds", measuring, []string{"-test.run", "^" + crowdsTest + "$"}}}
+	case o.tests != "":
+		return []part{{o.tests, o.folder(), []string{"-test.run", o.tests}}}
 	}
-	if o.tests != "" {
-		return []part{{o.tests, []string{"-test.run", o.tests}}}
+	whole := part{"the whole program", wholePackage, []string{"-test.run", "^" + wholeTest + "$"}}
+	if o.whole {
+		return []part{whole}
 	}
-	list := []part{{"all else", []string{"-test.skip", group(strings.Join(heavy, "|"))}}}
+	list := []part{{"all else", o.folder(), []string{"-test.skip", group(strings.Join(heavy, "|"))}}}
 	for _, names := range heavy {
-		list = append(list, part{names, []string{"-test.run", group(names)}})
+		list = append(list, part{names, o.folder(), []string{"-test.run", group(names)}})
+	}
+	if o.driver == wholeDriver {
+		list = append(list, whole)
 	}
 	return list
 }
@@ -128,7 +138,7 @@ func (l *lab) archive(p part) (string, error) {
 
 func (l *lab) config(p part) config {
 	// One test at a time: machines in an emulated machine are slow enough alone.
-	c := config{Modules: l.guest.Modules, Command: []string{testProgram, "-test.v", "-test.parallel", "1", "-test.timeout", l.limit.String()}}
+	c := config{Modules: l.guest.Modules, Command: []string{program(p.pkg), "-test.v", "-test.parallel", "1", "-test.timeout", l.limit.String()}}
 	c.Command = append(c.Command, p.args...)
 	c.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp",
