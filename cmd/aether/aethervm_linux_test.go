@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"aether/driver/aethervm"
 	"aether/driver/guestagent"
 	"aether/driver/guestagent/guestagenttest"
@@ -133,7 +131,7 @@ func shown(t *testing.T) (info engine.TemplateInfo) {
 // worksInMachines: what an agent's code has defined is there in the next call, in forks, after a
 // pause and where it went back to; what it does in one of them is in no other.
 func worksInMachines(t *testing.T) {
-	s := speak(t, &mcp.CommandTransport{Command: aether(t, "mcp", "--daemon", "--profile", "full")}, revisions[0])
+	s := speak(t, overStreams(aether(t, "mcp", "--daemon", "--profile", "full")), revisions[0])
 	id := must(t, s, "sandbox_create", map[string]any{"driver": aethervm.Name, "memory_mb": 160, "image": labImage()}).Sandbox
 	in := map[string]any{"sandbox": id}
 	says := func(id, code, want string) {
