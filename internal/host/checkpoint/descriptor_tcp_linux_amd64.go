@@ -61,7 +61,7 @@ func (k *SharedObjects) decide() error {
 func (p *Tracee) hasOwnNetwork() (bool, error) {
 	var theirs, ours unix.Stat_t
 	err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", p.PID), &theirs)
-	if err = errors.Join(err, unix.Stat("/proc/self/ns/net", &ours)); err != nil {
+	if err = errors.Join(err, unix.Stat("/proc/thread-self/ns/net", &ours)); err != nil {
 		return false, os.NewSyscallError("stat", err)
 	}
 	return theirs.Ino != ours.Ino, nil

@@ -64,28 +64,42 @@ func unixSockets(pid int) (map[uint64]unixSocket, error) {
 	}
 }
 
-// diagSocket makes a socket to ask with, on a thread that goes to that net
-// namespace and no further.
+// diagSocket makes a socket to ask with, on a thread that goes to that net namespace and comes
+// back. To end it there would not do: the first thread of a program never ends, and would be
+// in another's net namespace for good, by which others know this program's own.
 func diagSocket(pid int) (fd int, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends
-		var pidfd int
-		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
-			err = os.NewSyscallError("pidfd_open", err)
+		runtime.LockOSThread()
+		var away error
+		if fd, err, away = diagSocketThere(pid); away == nil {
+			runtime.UnlockOSThread()
 			return
 		}
-		defer unix.Close(pidfd)
-		if err = unix.Setns(pidfd, unix.CLONE_NEWNET); err != nil {
-			err = os.NewSyscallError("setns", err)
-			return
-		}
-		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-		err = os.NewSyscallError("socket", err)
+		err = errors.Join(err, away, unix.Close(fd)) // and the thread ends
 	}()
 	<-done
 	return fd, err
+}
+
+// diagSocketThere goes with the thread that calls it, and says whether that is still away.
+func diagSocketThere(pid int) (fd int, err, away error) {
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return -1, err, nil
+	}
+	defer home.Close()
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("pidfd_open", err), nil
+	}
+	defer unix.Close(pidfd)
+	if err := unix.Setns(pidfd, unix.CLONE_NEWNET); err != nil {
+		return -1, os.NewSyscallError("setns", err), nil
+	}
+	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	return fd, os.NewSyscallError("socket", err), os.NewSyscallError("setns", unix.Setns(int(home.Fd()), unix.CLONE_NEWNET))
 }
 
 // parseUnixSockets reads messages of the kernel, and says whether the last one is

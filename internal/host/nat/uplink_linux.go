@@ -116,7 +116,7 @@ func netmaskBits(r netlink.Route) int {
 
 // plug makes the cable with the first addresses that nobody has.
 func (u *uplink) plug(router *netlink.Handle, routes []netlink.Route) error {
-	here, err := os.Open("/proc/self/ns/net")
+	here, err := os.Open("/proc/thread-self/ns/net") // not self: the first thread may be on a visit elsewhere
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type visitor struct {
 }
 
 var visiting = sync.OnceValues(func() (*visitor, error) {
-	home, err := os.Open("/proc/self/ns/net")
+	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		return nil, err
 	}
