@@ -115,6 +115,29 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestManyFiles: an ordinary user's child opens the parts of its root itself, and what a program
+// has open that makes many of them is in the way of none.
+func TestManyFiles(t *testing.T) {
+	h := open(t)
+	h.Single = true
+	tree := &Tree{Layers: []string{layer(t, map[string]string{"a": "low"})}, UpperBytes: 1 << 20,
+		Mounts: []sandbox.Mount{{Source: layer(t, map[string]string{"file": "shared"}), Target: "/place"}}}
+	for count := range 330 {
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if count < 270 {
+			continue
+		}
+		got, status, err := run(t, h, tree, "cd "+h.Root()+" && cat a place/file")
+		if err != nil || status.Code != 0 || got != "lowshared" {
+			t.Fatalf("with %d files more open: %q, %+v, %v", count+1, got, status, err)
+		}
+	}
+}
+
 // TestAside: mounts can be left to the program.
 func TestAside(t *testing.T) {
 	h := open(t)

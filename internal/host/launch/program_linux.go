@@ -91,7 +91,7 @@ func (h *Host) run(s script, p Program, id identity, opened *openTree) (*spawn.P
 		if p.OwnNetwork {
 			s.LoopbackUp()
 		}
-		s.tree(h.dir, p.Tree, opened)
+		s.tree(h.dir, p.Tree, opened, p.firstPart())
 		s.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
 	s.finish(p)
@@ -125,6 +125,17 @@ func (h *Host) abandon(started spawn.Started) error {
 	err := started.Process().Signal(unix.SIGKILL)
 	_, ended := started.Process().Wait()
 	return errors.Join(err, ended, started.Done())
+}
+
+// firstPart is a number above all of its files' in this program, which may have many others
+// open: those the program does not get.
+func (p Program) firstPart() uintptr {
+	const least = 300
+	above := uintptr(least)
+	for _, file := range p.Files {
+		above = max(above, file.Fd()+1)
+	}
+	return above
 }
 
 // finish appends descriptors, the tie to this program, and the execution.

@@ -102,12 +102,13 @@ func (s script) becomeRoot(single bool) {
 	}
 }
 
-// tree appends the making of the root on the directory dir.
-func (s script) tree(dir string, tree *Tree, opened *openTree) {
+// tree appends the making of the root on the directory dir. What the child opens for that has
+// numbers from first on.
+func (s script) tree(dir string, tree *Tree, opened *openTree, first uintptr) {
 	s.mount("none", "/", "none", unix.MS_REC|unix.MS_PRIVATE, "")
 	for i, p := range opened.all() {
 		if p.own < 0 {
-			s.openPart(p, childFd+uintptr(i))
+			s.openPart(p, first+uintptr(i))
 		}
 	}
 	s.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755")
@@ -194,14 +195,12 @@ func (s script) mountPoint(target string, directory bool) {
 	}
 }
 
-// childFd is the number that the child gives the first part that it opens.
-const childFd = 300
-
 // openPart appends the opening of a part by the child itself, which must be done
-// before anything covers it.
+// before anything covers it. It may have its number by chance, which is refused: whether it
+// has it, the next step finds out.
 func (s script) openPart(p *part, as uintptr) {
 	open := s.Call(unix.SYS_OPEN_TREE, here, s.String(p.source), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|p.recursive())
-	open.Into(s.Call(unix.SYS_DUP3, 0, as, unix.O_CLOEXEC), 0)
+	open.Into(s.Call(unix.SYS_DUP3, 0, as, unix.O_CLOEXEC).MayFail(), 0)
 	s.setattr(as, p.attributes)
 	p.inside = as
 }
