@@ -28,7 +28,7 @@ var e2bClient embed.FS
 
 // e2bBehaviours is how many the client tries: one that is missing is not taken for one that
 // passes.
-const e2bBehaviours = 134
+const e2bBehaviours = 135
 
 // TestE2BClients has the official clients of E2B use a daemon: each behaviour is a test.
 func TestE2BClients(t *testing.T) {

@@ -125,6 +125,11 @@ func (d *Dialect) portOperation(at place) *rest.Operation {
 // carry carries a request to a port and the answer back, both as they come; after an
 // upgrade, as of WebSocket, whatever both sides say.
 func (p *ports) carry(v *rest.Visit, s engine.Sandbox, at place) (failed error) {
+	if v.ProtoMajor == 1 { // or the server closes the body, of which the port may want the rest, when the answer begins
+		if err := http.NewResponseController(v.Writer).EnableFullDuplex(); err != nil {
+			return err
+		}
+	}
 	to := destination{at, v.Who}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

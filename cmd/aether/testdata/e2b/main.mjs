@@ -14,7 +14,7 @@ for (const file of files) {
     try {
       await Promise.race([run(), late])
     } catch (e) {
-      error = `${e}\n${e.stack}` // a builder replaces the stack, without the message
+      error = `${e}\n${e.stack}\n${e.cause ?? ''}` // a builder replaces the stack, without the message
     }
     clearTimeout(timer)
     console.log(JSON.stringify({ name, ms: Date.now() - began, error }))

@@ -1,6 +1,7 @@
 // What listens inside a sandbox.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import http from 'node:http'
 import http2 from 'node:http2'
 import { WebSocket } from 'undici'
 import { api, ask, call, key, make, said, shared } from './help.mjs'
@@ -15,7 +16,12 @@ class H(BaseHTTPRequestHandler):
     def log_message(self, *a): pass
     def say(self, text):
         b = text.encode(); self.send_response(200); self.send_header('Content-Length', str(len(b))); self.end_headers(); self.wfile.write(b)
-    def do_POST(self): self.say(self.rfile.read(int(self.headers['Content-Length'])).decode()[::-1])
+    def do_POST(self):
+        if self.path == '/echo':
+            self.send_response(200); self.send_header('Content-Length', self.headers['Content-Length']); self.end_headers()
+            for _ in range(int(self.headers['Content-Length'])): self.wfile.write(self.rfile.read(1)); self.wfile.flush()
+            return
+        self.say(self.rfile.read(int(self.headers['Content-Length'])).decode()[::-1])
     def do_GET(self):
         if self.path == '/go': go.set(); return self.say('went')
         if self.path == '/headers': return self.say(json.dumps({k.lower(): v for k, v in self.headers.items()}))
@@ -79,6 +85,18 @@ export default {
     const box = await open()
     const r = await fetch(`${api}/`, { method: 'POST', body: 'abc', headers: headers(box) })
     assert.equal(await r.text(), 'cba')
+  },
+  'port: an answer before the body has ended': async () => {
+    const box = await open()
+    const r = http.request(`${api}/echo`, { method: 'POST', headers: { ...headers(box), 'Content-Length': 6 } })
+    r.write('one')
+    const [answer] = await once(r, 'response')
+    let text = ''
+    for await (const piece of answer) {
+      text += piece
+      if (text === 'one') r.end('two')
+    }
+    assert.equal(text, 'onetwo')
   },
   'port: an answer as it comes': async () => {
     const box = await open()
