@@ -3,8 +3,9 @@ package checkpoint_test
 import (
 	"net"
 	"os"
-	"runtime"
 	"testing"
+
+	"aether/internal/host/spawn"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,20 +14,23 @@ import (
 // reaches into one does.
 func visit(t *testing.T, cell int, port int) net.Conn {
 	t.Helper()
-	fd, err, made := -1, error(nil), make(chan struct{})
-	go func() {
-		defer close(made)
-		runtime.LockOSThread() // and never unlocked: the thread ends
-		var pidfd int
-		if pidfd, err = unix.PidfdOpen(cell, 0); err != nil {
-			return
+	thread, err := spawn.NewThread(func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer thread.Close()
+	fd := -1
+	if err := thread.Do(func() error {
+		pidfd, err := unix.PidfdOpen(cell, 0)
+		if err != nil {
+			return err
 		}
 		defer unix.Close(pidfd)
 		if err = unix.Setns(pidfd, unix.CLONE_NEWNET); err == nil {
 			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		}
-	}()
-	if <-made; err != nil {
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	file := os.NewFile(uintptr(fd), "visitor")

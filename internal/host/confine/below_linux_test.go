@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
+
+	"aether/internal/host/spawn"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,17 +25,14 @@ func TestNothingBelowTheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mounts.Close()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never again another goroutine's
-		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			t.Error(os.NewSyscallError("unshare", err))
-			return
-		}
-		lookBelow(t, int(mounts.Fd()))
-	}()
-	<-done
+	thread, err := spawn.NewThread(func() error { return os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer thread.Close()
+	if err := thread.Do(func() error { lookBelow(t, int(mounts.Fd())); return nil }); err != nil {
+		t.Error(err)
+	}
 }
 
 func lookBelow(t *testing.T, mounts int) {

@@ -26,7 +26,7 @@ func Of(binds []Bind, single bool) (list []View, err error) {
 	if len(binds) == 0 {
 		return nil, nil
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
