@@ -16,7 +16,7 @@ import (
 )
 
 // insideBehaviours is how many are about what is inside of sandboxes.
-const insideBehaviours = 32 + 16
+const insideBehaviours = 32 + 17
 
 // pausesMemory are those which Docker must refuse: it keeps no memory.
 var pausesMemory = map[string]bool{"port: a stranger does not wake a sandbox, and others do": true, "port: of a paused sandbox": true}
