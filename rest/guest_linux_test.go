@@ -239,6 +239,26 @@ func TestBothWaysAtOnce(t *testing.T) {
 	}
 }
 
+// TestAnsweredBeforeTheBody: a connection on which some of a body was left is not one for the
+// next request, also if the client was rid of all of it. Whether it was is a matter of time, so
+// it is tried often.
+func TestAnsweredBeforeTheBody(t *testing.T) {
+	d := openHostile(t, rest.Limits{}, func(_ string, conn net.Conn) {
+		io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+		<-t.Context().Done() // and takes no more
+	})
+	for name, opts := range over(d) {
+		c := d.client(t, opts.URL, opts.Key)
+		for range 20 {
+			// More than the server reads of what is left, and less than sockets hold.
+			err := c.GuestOf("s1", guest.ClientOptions{}).Write(t.Context(), "/no/way", bytes.NewReader(make([]byte, 380<<10)))
+			if sandbox.ClassOf(err) != sandbox.NotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // TestHTTP2 carries a guest's answer to those who speak HTTP/2, with and without TLS.
 func TestHTTP2(t *testing.T) {
 	d := open(t, rest.Limits{})

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"aether/engine"
@@ -27,29 +29,66 @@ type request struct {
 type answer struct {
 	http.ResponseWriter
 	status int
+	body   *body // nil unless the request is of HTTP/1 and has one
+	both   bool  // it may begin before the body has ended
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
+	a.begin(status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (a *answer) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
+	a.begin(http.StatusOK)
 	return a.ResponseWriter.Write(b)
+}
+
+// begin notes how an answer begins. One that begins before the body has ended says that the
+// connection ends with it: the server reads so much of what is left and no more, and closes a
+// connection on which its user would have sent the next request.
+func (a *answer) begin(status int) {
+	if a.status != 0 || status < http.StatusOK { // after which another comes
+		return
+	}
+	a.status = status
+	if a.both && a.body != nil && !a.body.ended.Load() {
+		a.Header().Set("Connection", "close")
+	}
+}
+
+// EnableFullDuplex is for http.ResponseController.
+func (a *answer) EnableFullDuplex() error {
+	a.both = true
+	return http.NewResponseController(a.ResponseWriter).EnableFullDuplex()
 }
 
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// body is one that knows whether it was read to its end.
+type body struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended.Store(true)
+	}
+	return n, err
+}
+
 func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
 	a := &answer{ResponseWriter: w}
+	if req.ProtoMajor == 1 && req.ContentLength != 0 {
+		a.body = &body{ReadCloser: req.Body}
+		req = req.WithContext(req.Context()) // the server looks at the body of its own
+		req.Body = a.body
+	}
 	r := &request{Request: req, route: rt, sandbox: objectOf(rt, req)}
 	started := time.Now()
 	defer func() {
