@@ -66,6 +66,7 @@ type codeContext struct {
 	busy     atomic.Pointer[interpreter.Context] // while code is run
 	turn     chan struct{}                       // held by who runs code in it; what follows is theirs
 	copied   bool                                // it is another sandbox's until it is woken
+	instance int                                 // of the sandbox, in which it runs
 	running  *interpreter.Context
 	release  func()
 }
@@ -177,16 +178,17 @@ func (c *codeContext) take(ctx context.Context) error {
 func (c *codeContext) give() { <-c.turn }
 
 // live connects to the interpreter, which is started if it never was, or is gone from a
-// context that is there unasked. Who calls it has the turn.
+// context that is there unasked. Who calls it has the turn. That of an instance which was
+// paused or rolled back is let go of, for its end may not have been noticed yet.
 func (c *codeContext) live(ctx context.Context, e Engine, who engine.Caller, s engine.Sandbox) (*interpreter.Context, error) {
-	if c.running != nil {
+	if c.running != nil && c.instance == s.Instance {
 		select {
 		case <-c.running.Done():
-			c.letGo()
 		default:
 			return c.running, nil
 		}
 	}
+	c.letGo()
 	client, release, err := e.Guest(ctx, who, s.ID)
 	if err != nil {
 		return nil, err
@@ -197,13 +199,16 @@ func (c *codeContext) live(ctx context.Context, e Engine, who engine.Caller, s e
 		return nil, err
 	}
 	handle := running.Handle()
-	c.running, c.release, c.copied = running, release, false
+	c.running, c.release, c.copied, c.instance = running, release, false, s.Instance
 	c.handle.Store(&handle)
 	return running, nil
 }
 
-// letGo forgets an interpreter that has ended or is not followed any more.
+// letGo forgets an interpreter that has ended, or is not to be followed any more.
 func (c *codeContext) letGo() {
+	if c.running != nil {
+		c.running.Detach()
+	}
 	if c.release != nil {
 		c.release()
 	}

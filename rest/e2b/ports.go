@@ -133,7 +133,9 @@ func (p *ports) carry(v *rest.Visit, s engine.Sandbox, at place) (failed error) 
 	to := destination{at, v.Who}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", at.String(), hostFor(r.In, s, at)
+			// By its host a connection is kept for the next request: not for one to another
+			// instance of the sandbox, which was paused or rolled back since.
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", strconv.Itoa(s.Instance)+"."+at.String(), hostFor(r.In, s, at)
 			r.SetXForwarded()
 			withoutProofs(r.Out.Header)
 		},
