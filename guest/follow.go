@@ -111,6 +111,9 @@ func (f *follower) send(ctx context.Context, header http.Header, send func(*pb.P
 		if err == nil {
 			err = send(event)
 		}
+		if err == nil {
+			err = f.stopped(ctx) // which alone tells of a connection that has taken nothing
+		}
 		if err != nil {
 			return err
 		}

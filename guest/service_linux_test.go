@@ -302,6 +302,51 @@ func testDroppedClientDoesNotKill(t *testing.T, to way) {
 	}
 }
 
+// deaf is a connection whose end is heard of only when something is written to it.
+type deaf struct {
+	net.Conn
+	hears <-chan struct{}
+}
+
+func (d deaf) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	if err != nil {
+		<-d.hears
+	}
+	return n, err
+}
+
+// TestOutputThatCouldNotBeSent is kept for who comes next.
+func TestOutputThatCouldNotBeSent(t *testing.T) {
+	s := service(t, "/", asOurselves())
+	hears := make(chan struct{})
+	defer close(hears)
+	gone := guest.NewClient(func(context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		return near, s.ServeConn(deaf{far, hears})
+	}, guest.ClientOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := gone.Start(ctx, guest.Cmd{Path: "sh", Args: []string{"-c", "read x; echo $x"}, StdinPipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	r.Close()
+	client := wire(s, guest.ClientOptions{})
+	if err := client.SendInput(t.Context(), r.Pid(), []byte("late\n")); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "its end, with nobody connected", func() bool { return !alive(r.Pid()) })
+	var out bytes.Buffer
+	again, err := client.Connect(t.Context(), r.Pid(), guest.Cmd{Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := again.Wait(); err != nil || status.Code != 0 || out.String() != "late\n" {
+		t.Errorf("%+v, %q, %v", status, out.String(), err)
+	}
+}
+
 // TestLook: what a process writes that nobody follows can be looked at any number of
 // times, and is still there for who connects.
 func TestLook(t *testing.T) {
