@@ -53,18 +53,11 @@ func NewClient(opts ClientOptions) (*Client, error) {
 	}
 	transport := &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: idleConns,
 		MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second}
-	var way http.RoundTripper = transport
+	dial := new(net.Dialer).DialContext
 	switch {
 	case base.Scheme == "unix" && base.Host == "" && base.Path != "":
 		socket := base.Path
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := storedir.DialTrusted(ctx, socket)
-			if err != nil {
-				return nil, err
-			}
-			return &refusableConn{Conn: conn}, nil
-		}
-		way = refusable{transport}
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return storedir.DialTrusted(ctx, socket) }
 		base = &url.URL{Scheme: "http", Host: "aether"}
 	case base.Scheme == "https" && base.Host != "":
 		transport.TLSClientConfig = &tls.Config{RootCAs: opts.Authorities, MinVersion: tls.VersionTLS12}
@@ -76,7 +69,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 		return nil, sandbox.Invalidf("url", "%.200q is not of the form unix:///PATH, http://HOST:PORT or https://HOST:PORT", opts.URL)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	return &Client{base: base, key: opts.Key, http: &http.Client{Transport: way, CheckRedirect: stay}}, nil
+	return &Client{base: base, key: opts.Key, http: &http.Client{Transport: newRefusable(transport, dial), CheckRedirect: stay}}, nil
 }
 
 // stay follows no redirection: it would carry the key elsewhere.

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -19,10 +21,26 @@ import (
 // refusable is a transport with such connections.
 type refusable struct{ *http.Transport }
 
+// newRefusable has a transport make them.
+func newRefusable(t *http.Transport, dial func(ctx context.Context, network, address string) (net.Conn, error)) refusable {
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &refusableConn{Conn: conn}, nil
+	}
+	return refusable{t}
+}
+
 // RoundTrip implements http.RoundTripper.
 func (t refusable) RoundTrip(req *http.Request) (*http.Response, error) {
 	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		if c, ok := got.Conn.(*refusableConn); ok {
+		conn := got.Conn
+		if over, ok := conn.(*tls.Conn); ok {
+			conn = over.NetConn()
+		}
+		if c, ok := conn.(*refusableConn); ok {
 			c.begun.Store(false)
 		}
 	}}

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -30,17 +31,34 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	config, public, err := rest.LocalAuthority(dir, []string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	socket := filepath.Join(dir, "socket")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
+	for name, listen := range map[string]func() (net.Listener, error){
+		"unix": func() (net.Listener, error) { return net.Listen("unix", socket) },
+		"tcp":  func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+		"tls":  func() (net.Listener, error) { return tls.Listen("tcp", "127.0.0.1:0", config) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := listen()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			at := map[string]string{"unix": "unix://" + socket, "tcp": "http://" + listener.Addr().String(), "tls": "https://" + listener.Addr().String()}[name]
+			client, err := rest.NewClient(rest.ClientOptions{URL: at, Authorities: pool(t, public)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			refusedBeforeTheBody(t, listener, client)
+		})
 	}
-	defer listener.Close()
-	client, err := rest.NewClient(rest.ClientOptions{URL: "unix://" + socket})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+}
+
+func refusedBeforeTheBody(t *testing.T, listener net.Listener, client *rest.Client) {
 	for range 100 {
 		closed := make(chan struct{})
 		go func() {
