@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -13,8 +14,13 @@ import (
 	"aether/guest/wire/process/processconnect"
 )
 
-// clientURL names no host: every connection comes from the dial function.
-const clientURL = "http://guest"
+const (
+	// clientURL names no host: every connection comes from the dial function.
+	clientURL = "http://guest"
+	// idleClient is how long a connection is kept for the next call: less than services keep
+	// one, which would close it just when a call is sent that nobody may send twice.
+	idleClient = time.Minute
+)
 
 // ClientOptions are how a client presents itself. The zero value works.
 type ClientOptions struct {
@@ -44,6 +50,7 @@ func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions)
 		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
+		IdleConnTimeout:        idleClient,
 	}
 	return NewClientOver(transport, opts)
 }
