@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -292,6 +294,31 @@ func TestStreaming(t *testing.T) {
 		}
 		w.Close()
 		res.Body.Close()
+	}
+}
+
+// TestAnsweredBeforeTheBody: a connection on which some of a body was left is not one for the
+// next request, also if the client was rid of all of it. Whether it was is a matter of time, so
+// it is tried often.
+func TestAnsweredBeforeTheBody(t *testing.T) {
+	world := newCA(t)
+	port := site(t, world, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) }), []string{"http/1.1"}, "a.example")
+	b := newBoxOf(t, sandbox.Network{Allow: []string{"a.example"}, HTTP: []sandbox.HTTPRule{rule("a.example", port, sandbox.HTTPRule{})}}, &Way{Hosts: hosts, Roots: world.pool()})
+	client := b.client(b.trusting(), false)
+	for range 20 {
+		again := false
+		trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { again = got.Reused }}
+		// More than the gateway reads of what is left, and less than is under way at once.
+		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "POST", fmt.Sprintf("https://a.example:%d/", port), bytes.NewReader(make([]byte, 380<<10)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err == nil {
+			res.Body.Close()
+		} else if again { // and did not notice the end of its own connection before the answer
+			t.Error(err)
+		}
 	}
 }
 
