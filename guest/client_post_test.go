@@ -50,8 +50,23 @@ func TestEndlessRefusal(t *testing.T) {
 }
 
 // TestPoster: one request after another goes over one connection, which is given up at the end.
+// On a busy host net/http may not hear in time that it has sent the first, and gives the
+// connection up before: so it may be tried again.
 func TestPoster(t *testing.T) {
+	for try := 1; ; try++ {
+		err := postTwice(t)
+		if err == nil {
+			return
+		}
+		if t.Log(err); try == 20 {
+			t.Fatal("there is always another connection")
+		}
+	}
+}
+
+func postTwice(t *testing.T) error {
 	ours, theirs := net.Pipe()
+	defer theirs.Close()
 	dials := 0
 	p := guest.NewPoster(func(context.Context) (net.Conn, error) {
 		if dials++; dials > 1 {
@@ -65,7 +80,7 @@ func TestPoster(t *testing.T) {
 		for n := range 2 {
 			req, err := http.ReadRequest(in)
 			if err == nil && (req.Method != http.MethodPost || req.Close) {
-				err = fmt.Errorf("request %d is %+v", n, req)
+				t.Errorf("request %d is %+v", n, req)
 			}
 			if err == nil {
 				_, err = io.WriteString(theirs, "HTTP/1.1 204 No Content\r\n\r\n")
@@ -81,13 +96,10 @@ func TestPoster(t *testing.T) {
 		}
 		served <- err
 	}()
+	var errs []error
 	for _, path := range []string{"/one", "/two"} {
-		if err := p.Post(t.Context(), path, nil); err != nil {
-			t.Error(err)
-		}
+		errs = append(errs, p.Post(t.Context(), path, nil))
 	}
 	p.Close()
-	if err := <-served; err != nil || dials != 1 {
-		t.Errorf("%d dials, %v", dials, err)
-	}
+	return errors.Join(append(errs, <-served)...)
 }
