@@ -53,7 +53,7 @@ func (i *Instance) Enter(ctx context.Context, files []*os.File, args ...string) 
 	}
 	said := &guestagent.Said{}
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = append(files, spaces...), said, said
-	err = cmd.Run()
+	err = run(cmd)
 	switch {
 	case err == nil:
 		return nil

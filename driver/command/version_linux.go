@@ -10,6 +10,7 @@ import (
 	"aether/driver/guestagent"
 	"aether/internal/bounded"
 	"aether/internal/host/proctree"
+	"aether/internal/host/spawn"
 )
 
 // lastWords is how long what a program leaves behind may hold its output open.
@@ -27,7 +28,19 @@ func FirstLine(ctx context.Context, path string, args ...string) (string, error)
 	cmd.WaitDelay = lastWords
 	text := &bounded.Output{What: "what " + path + " says of its version", Max: maxVersion}
 	cmd.Stdout = text
-	err := cmd.Run()
+	err := run(cmd)
 	line, _, _ := strings.Cut(guestagent.Printable(text.String()), "\n")
 	return line, err
+}
+
+// run runs a command that gets a parent-death signal.
+func run(cmd *exec.Cmd) error {
+	thread, err := spawn.Lasting()
+	if err != nil {
+		return err
+	}
+	if err := thread.Do(cmd.Start); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }

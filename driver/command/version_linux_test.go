@@ -4,8 +4,32 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
+
+	"aether/internal/host/spawn"
 )
+
+// TestVersionWhileThreadsEnd asks for versions while threads come and go, any of which may
+// be one that has started a program before.
+func TestVersionWhileThreadsEnd(t *testing.T) {
+	var asked sync.WaitGroup
+	for range 50 {
+		asked.Go(func() {
+			if line, err := FirstLine(t.Context(), "/bin/sh", "-c", "sleep 2; echo 1.0"); line != "1.0" || err != nil {
+				t.Errorf("%q, %v", line, err)
+			}
+		})
+	}
+	for range 2000 {
+		thread, err := spawn.NewThread(func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread.Close()
+	}
+	asked.Wait()
+}
 
 // TestEndlessVersion asks a program for its version that never stops talking.
 func TestEndlessVersion(t *testing.T) {

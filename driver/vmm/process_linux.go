@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"aether/internal/host/cgroup"
@@ -50,17 +49,11 @@ type invocation struct {
 	jailed        bool
 }
 
-// parents starts processes on one thread that lives as long as the program: they
-// are killed when the thread that started them is gone.
-var parents = sync.OnceValues(func() (*spawn.Thread, error) {
-	return spawn.NewThread(func() error { return nil })
-})
-
 // start starts the monitor.
 func (l invocation) start() (*process, error) {
 	defer closeAll(l.closes)
 	p := &process{messages: newMessages(), console: newConsole(), ended: make(chan struct{}), over: make(chan struct{})}
-	thread, err := parents()
+	thread, err := spawn.Lasting() // with which the process is killed
 	if err != nil {
 		return nil, err
 	}

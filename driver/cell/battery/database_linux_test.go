@@ -1,6 +1,7 @@
 package battery_test
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aether/internal/host/spawn"
 )
 
 // databaseVariable says that a database runs already: an ordinary user that the system
@@ -71,15 +74,25 @@ func database(t *testing.T) {
 		}
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := start("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v: %s", err, out)
+	thread, err := spawn.Lasting() // with which they are killed
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	initdb := start("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale")
+	initdb.Stdout, initdb.Stderr = &out, &out
+	if err = thread.Do(initdb.Start); err == nil {
+		err = initdb.Wait()
+	}
+	if err != nil {
+		t.Fatalf("initdb: %v: %s", err, &out)
 	}
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte("host all all 0.0.0.0/0 trust\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	host := records["database.example"][0]
 	cmd := start("postgres", "-D", data, "-k", "", "-h", host, "-F")
-	if err := cmd.Start(); err != nil {
+	if err := thread.Do(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGQUIT); _ = cmd.Wait() })

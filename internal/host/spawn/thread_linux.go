@@ -3,6 +3,7 @@ package spawn
 import (
 	"errors"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,11 @@ func NewThread(setup func() error) (*Thread, error) {
 	}
 	return t, nil
 }
+
+// Lasting is the thread for children that get a parent-death signal and are to get it with
+// the end of this program only. Any other may end: what was started on one that Go then
+// gives to a Thread is killed when that is closed.
+var Lasting = sync.OnceValues(func() (*Thread, error) { return NewThread(func() error { return nil }) })
 
 // run never unlocks: a thread whose namespaces were changed must not go back to
 // Go's scheduler, which would run other goroutines in them.
