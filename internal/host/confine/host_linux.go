@@ -73,7 +73,8 @@ func Open(opts Options) (h *Host, err error) {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return nil, fmt.Errorf("confine: become undumpable: %w", err)
 		}
-		if h.uts, err = os.Open("/proc/self/ns/uts"); err != nil {
+		// Not by /proc/self, which is the first thread: that one may just be naming a cell.
+		if h.uts, err = os.Open("/proc/thread-self/ns/uts"); err != nil {
 			return nil, fmt.Errorf("confine: %w", err)
 		}
 		if h.ranges, err = idrange.Open(opts.Dir); err != nil {
