@@ -3,12 +3,12 @@ package vmm
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"aether/internal/host/cgroup"
+	"aether/internal/host/idrange"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -116,17 +116,4 @@ func (m *machine) meet(ctx context.Context) error {
 
 // mayUnshare says whether this program can make namespaces without a user
 // namespace around them.
-func mayUnshare() bool {
-	const sysAdmin = 1 << 21
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-			return err == nil && set&sysAdmin != 0
-		}
-	}
-	return false
-}
+func mayUnshare() bool { return idrange.Capable(unix.CAP_SYS_ADMIN) }
