@@ -263,10 +263,11 @@ func TestForkOfGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer binary.Close()
-	if err := client(t, source).Write(t.Context(), "/tmp/program", binary); err != nil {
+	if err := client(t, source).Write(t.Context(), "/tmp/written", binary); err != nil {
 		t.Fatal(err)
 	}
-	sh(t, source, "chmod +x /tmp/program")
+	// A cell that is made ahead meanwhile may hold the file open, which cannot be executed then.
+	sh(t, source, "cp /tmp/written /tmp/program && chmod +x /tmp/program && rm /tmp/written")
 	c := converse(t, source, 0, "env", roleVariable+"="+goRole, "/tmp/program")
 	c.hear(t, "primed")
 	c.say(t, "2")

@@ -86,10 +86,10 @@ func (b *box) neighbour(t *testing.T, client *guest.Client, program, mark string
 			t.Fatal(err)
 		}
 		defer file.Close()
-		if err := b.Write(b.config.patient(t), inside, file); err != nil {
+		if err := b.Write(b.config.patient(t), inside+".new", file); err != nil {
 			t.Fatal(err)
 		}
-		b.sh(t, "chmod 755 "+inside)
+		b.sh(t, fmt.Sprintf("cp %[1]s.new %[1]s && chmod 755 %[1]s", inside)) // as equip does
 	}
 	n, in, out := newNeighbour(b.config)
 	running, err := client.Start(t.Context(), guest.Cmd{Path: inside, Args: []string{mark}, Stdin: in, Stdout: out, Stderr: out})
