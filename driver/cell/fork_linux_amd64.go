@@ -352,6 +352,7 @@ func (child *instance) restore(from origin, tree *zygote.Tree) error {
 			return errors.Join(err, restored.Discard(n))
 		}
 	}
-	child.forked, child.closed = restored.Forks, tree.Checkpoint.ClosedConnections()
+	child.setForked(restored.Forks)
+	child.closed = tree.Checkpoint.ClosedConnections()
 	return nil
 }

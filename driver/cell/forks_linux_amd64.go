@@ -15,7 +15,10 @@ type forks struct {
 	lastFork Forked
 	closed   int // connections that the last checkpoint, of the cell or that it came from, does not carry over
 	kept     keptTree
-	forked   []*zygote.Fork // the cell's own processes, if it is a fork's child
+
+	// mu is for forked: a child may be ended while it is made.
+	mu     sync.Mutex
+	forked []*zygote.Fork // the cell's own processes, if it is a fork's child
 }
 
 // ConnectionsClosed implements sandbox.ConnectionReporter.
@@ -27,12 +30,19 @@ func (f *forks) ConnectionsClosed() int {
 // sample looks at what the cell's processes have used of their memory, before they
 // end: the next children of the same source are then made with those pages.
 func (f *forks) sample(log *slog.Logger) {
-	for _, p := range f.forked {
+	for _, p := range f.setForked(nil) {
 		if err := p.Sample(); err != nil { // it only saves time
 			log.Debug("a fork's memory could not be looked at", "error", err)
 		}
 	}
-	f.forked = nil
+}
+
+// setForked gives those that there were.
+func (f *forks) setForked(list []*zygote.Fork) (was []*zygote.Fork) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was, f.forked = f.forked, list
+	return was
 }
 
 func (f *forks) close() error { return f.kept.close() }

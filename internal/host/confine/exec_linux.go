@@ -7,7 +7,6 @@ import (
 
 	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
-	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,11 +38,11 @@ func (c *Cell) Exec(command Command) (p *spawn.Process, inside int, err error) {
 	if _, _, err := c.Identity().ToHost(command.UID, command.GID); err != nil {
 		return nil, 0, err
 	}
-	c.host.inUse.RLock()
-	defer c.host.inUse.RUnlock()
-	if c.host.closed {
-		return nil, 0, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: exec", Reason: "the cell has ended"}
+	release, err := c.host.use("exec")
+	if err != nil {
+		return nil, 0, err
 	}
+	defer release()
 	if p, inside, err = c.execSoon(command); err != nil {
 		return nil, 0, fmt.Errorf("confine: exec: %w", err)
 	}

@@ -37,6 +37,11 @@ const FirstInput = 3
 // RunHelper has a process of the cell make things, and gives the descriptors. The
 // process executes nothing and ends.
 func (c *Cell) RunHelper(m Helper) (files []*os.File, err error) {
+	release, err := c.host.use("make")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	const entering = 256
 	raw, err := spawn.NewLongScript(m.Steps+entering+4*len(m.Inputs), m.Bytes+64<<10)
 	if err != nil {

@@ -38,8 +38,8 @@ type Host struct {
 	threads []*spawner
 	next    atomic.Uint32
 
-	// inUse is held by those who use the files, for Close to wait for them: a
-	// command may be on its way into a cell that ends.
+	// inUse is held by those who use the files, for Close to wait for them: a command, or
+	// a fork, may be on its way into a cell that ends.
 	inUse  sync.RWMutex
 	closed bool
 }
@@ -132,6 +132,17 @@ func (h *Host) Close() {
 	if h.exits != nil {
 		h.exits.Close()
 	}
+}
+
+// use keeps the host open until release is called. Errors: NotFound, with the cells of one
+// that is closed.
+func (h *Host) use(op string) (release func(), err error) {
+	h.inUse.RLock()
+	if h.closed {
+		h.inUse.RUnlock()
+		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: " + op, Reason: "the cell has ended"}
+	}
+	return h.inUse.RUnlock, nil
 }
 
 // on runs fn on one of the spawning threads, in turn.

@@ -13,6 +13,11 @@ import (
 // two files as its standard input and output. It is to be traced and made into
 // something else. It ends with the thread.
 func (h *Host) StartStub(on *spawn.Thread, stdin, stdout *os.File) (*spawn.Process, error) {
+	release, err := h.use("start a stub")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	stub, err := spawn.Stub()
 	if err != nil {
 		return nil, err
