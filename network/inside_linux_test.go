@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,9 @@ const (
 	// patience is how long what must happen is waited for, also on a host that is slow: who
 	// waits for it that long has found a defect.
 	patience = time.Minute
+
+	// answerTime is how long one answer about a name is waited for.
+	answerTime = 10 * time.Second
 )
 
 // internet is what is around the sandboxes of a test, which runs again for it.
@@ -110,8 +114,19 @@ func (b *inside) dial(ctx context.Context, kind, address string) (conn net.Conn,
 	return conn, err
 }
 
-// resolve asks a name server, by UDP or TCP, past whatever files of this host say.
+// resolve asks a name server, by UDP or TCP, past whatever files of this host say. As
+// programs do, it asks again if no answer comes or the server says that it has failed, which
+// it does when the host stands still while it is asked.
 func (b *inside) resolve(kind, server, name string) string {
+	for end := time.Now().Add(patience); ; {
+		got := b.ask(kind, server, name)
+		if again := got == dnsmessage.RCodeServerFailure.String() || strings.Contains(got, os.ErrDeadlineExceeded.Error()); !again || time.Now().After(end) {
+			return got
+		}
+	}
+}
+
+func (b *inside) ask(kind, server, name string) string {
 	question := dnsmessage.Message{Header: dnsmessage.Header{ID: 7, RecursionDesired: true},
 		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name + "."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
 	text, err := question.Pack()
@@ -128,7 +143,7 @@ func (b *inside) resolve(kind, server, name string) string {
 		head = 2
 		text = append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...)
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return err.Error()
 	}
 	if _, err := conn.Write(text); err != nil {
