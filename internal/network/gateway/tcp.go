@@ -23,11 +23,12 @@ const (
 	dnsPort  = 53
 	httpPort = 80
 	// lingering is how long one side of a connection may go on after the other has ended.
-	lingering = 5 * time.Minute
-	// handshakeTime is how long a sandbox may take to finish a connection that it began.
-	handshakeTime = 10 * time.Second
-	hurryAgain    = 50 * time.Millisecond
+	lingering  = 5 * time.Minute
+	hurryAgain = 50 * time.Millisecond
 )
+
+// handshakeTime is how long a sandbox may take to finish a connection that it began.
+var handshakeTime = 10 * time.Second
 
 // targetOf is what a connection of the sandbox's is for.
 func (g *Gateway) targetOf(id stack.TransportEndpointID, udp bool) target {
