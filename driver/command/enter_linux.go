@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"aether/driver/guestagent"
 	"aether/internal/host/proctree"
@@ -90,6 +91,10 @@ func closeAll(files []*os.File) (err error) {
 	return err
 }
 
+// leftOutput is how long what was entered may hold its output open after its end. It is long:
+// this program may be held up for a while, and who has not read all by then has failed.
+const leftOutput = 5 * time.Second
+
 // entering is the command, through nsenter: a Go program cannot enter namespaces
 // itself, since it has threads. Those to enter follow the caller's files.
 func (i *Instance) entering(ctx context.Context, files int, args []string) (*exec.Cmd, error) {
@@ -108,6 +113,6 @@ func (i *Instance) entering(ctx context.Context, files int, args []string) (*exe
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return proctree.KillGroup(cmd.Process.Pid) }
-	cmd.WaitDelay = lastWords
+	cmd.WaitDelay = leftOutput
 	return cmd, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
@@ -112,6 +113,11 @@ func (l invocation) openGroups() (files []*os.File, err error) {
 
 func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
+// pipeTime is how long others may keep the output of a monitor that has ended: one that was
+// taken over may leave it to them. It is long: this program may be held up for a while, and
+// what it has not read by then, why the monitor has ended, is lost.
+const pipeTime = 5 * time.Second
+
 func (l invocation) command(groups []*os.File) *exec.Cmd {
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: l.user}
 	if l.alone {
@@ -125,7 +131,7 @@ func (l invocation) command(groups []*os.File) *exec.Cmd {
 		argv = enterGroups(len(groups), argv)
 	}
 	return &exec.Cmd{Path: argv[0], Args: argv, Env: environment, Dir: l.dir, ExtraFiles: append(groups, l.files...), SysProcAttr: attr,
-		WaitDelay: pipeTime} // a monitor that was taken over may leave its output to others
+		WaitDelay: pipeTime}
 }
 
 // enterGroups puts a shell before a program that enters groups of version 1,

@@ -3,11 +3,13 @@ package vmm
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"aether/internal/host/cgroup"
+	"aether/internal/host/proctree"
 	"aether/sandbox"
 )
 
@@ -110,10 +112,18 @@ func TestTailIsHarmless(t *testing.T) {
 
 // What a monitor leaves its output to does not keep its end from being noticed.
 func TestOutputThatOutlivesItsMonitor(t *testing.T) {
-	p, _ := shellProcess(t, "sleep 30 & exit 1", false)
+	p, _ := shellProcess(t, "sleep 1000 & echo $!; exit 1", false)
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("its end is not noticed")
+	}
+	said, _ := p.console.end()
+	pid, err := strconv.Atoi(strings.TrimSpace(string(said)))
+	if err == nil {
+		err = proctree.Kill(pid)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

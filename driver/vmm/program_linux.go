@@ -26,8 +26,10 @@ const (
 	// probe has two seconds, and whoever wants a machine has more.
 	probeTime = 1500 * time.Millisecond
 	openTime  = 15 * time.Second
-	// pipeTime is how long what the program has started may keep its output.
-	pipeTime = 100 * time.Millisecond
+	// pipePart is the part of that time for which what the program has started may keep its
+	// output. It is as long as can be: this program may be held up for a while, and what it
+	// has not read by then is lost.
+	pipePart = 4
 	// maxVersion bounds what it says.
 	maxVersion = 4 << 10
 )
@@ -101,7 +103,7 @@ func versionOf(ctx context.Context, path string, patience time.Duration) (string
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	said, err := askVersion(ctx, path)
+	said, err := askVersion(ctx, path, patience/pipePart)
 	if err == nil {
 		versions.Store(key, said)
 	}
@@ -110,7 +112,7 @@ func versionOf(ctx context.Context, path string, patience time.Duration) (string
 
 // askVersion reads the beginning of what a program says to --version, whatever the
 // program is. Nothing that it started is left.
-func askVersion(ctx context.Context, path string) (string, error) {
+func askVersion(ctx context.Context, path string, pipeTime time.Duration) (string, error) {
 	said := &bounded.Output{What: "what " + path + " says to --version", Max: maxVersion}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Dir, cmd.Env, cmd.Stdout = "/", environment, said

@@ -14,8 +14,9 @@ import (
 
 const (
 	maxSaid = 4 << 20
-	// lastWords is how long what a tool leaves behind may hold its output open.
-	lastWords = 100 * time.Millisecond
+	// lastWords is how long what a tool leaves behind may hold its output open. It is long:
+	// this program may be held up for a while, and an answer that was not read by then is lost.
+	lastWords = 2 * time.Second
 )
 
 // asker runs tools, with the environment of whoever asks and each in an empty directory
