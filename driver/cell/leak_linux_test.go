@@ -89,33 +89,43 @@ func standing(t *testing.T, cells int) int {
 }
 
 // warm brings the driver to the state that it keeps between cells, in which there
-// are so many processes. again makes those of them that are kept for a while only.
+// are so many processes. again makes those of them that are kept for a while only, as are
+// those who stand by: on a host that stands still the first of them may have gone before
+// the last has come.
 func warm(t *testing.T, driver sandbox.Driver, processes int, again ...func() error) {
 	t.Helper()
-	spread(64, func(int) {
-		if err := life(t.Context(), driver); err != nil {
-			t.Error(err)
-		}
-	})
-	if t.Failed() {
-		t.FailNow()
-	}
-	const kept = 10 * time.Second // less than anything is kept for
 	var now []peer
 	var last time.Time
 	if !eventually(30*time.Second, func() bool {
 		if time.Since(last) > kept {
-			for _, fn := range again {
-				if err := fn(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			renew(t, driver, again)
 			last = time.Now()
 		}
 		now = descendants(t, os.Getpid())
 		return len(now) == processes && !slices.ContainsFunc(now, beingMade)
 	}) {
 		t.Fatalf("at rest there are %d processes, not %d: %.2000q", len(now), processes, describe(now))
+	}
+}
+
+// kept is less than anything is kept for that is made ahead.
+const kept = 4 * time.Second
+
+// renew uses up all cells that were made ahead, so that others are made.
+func renew(t *testing.T, driver sandbox.Driver, again []func() error) {
+	t.Helper()
+	spread(64, func(int) {
+		if err := life(t.Context(), driver); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, fn := range again {
+		if err := fn(); err != nil {
+			t.Error(err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
 	}
 }
 
