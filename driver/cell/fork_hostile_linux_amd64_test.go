@@ -194,7 +194,7 @@ func forkOnce(t *testing.T, driver sandbox.Driver) {
 	}
 	defer destroy(t, source)
 	start(t, source, "exec sleep 1000")
-	for _, child := range forkSoon(t, source, 1) {
+	for _, child := range fork(t, source, 1) {
 		destroy(t, child)
 	}
 }
@@ -220,12 +220,12 @@ func TestForkOfChangingMemory(t *testing.T) {
 		} else {
 			c.right(t, work)
 		}
-		forked := forkSoon(t, source, 1)[0]
+		forked := fork(t, source, 1)[0]
 		child := converse(t, forked, c.pid)
 		child.right(t, "born")
 		if n%3 == 0 { // its own changes, and its own child
 			child.right(t, work)
-			grandchild := converse(t, forkSoon(t, forked, 1)[0], c.pid)
+			grandchild := converse(t, fork(t, forked, 1)[0], c.pid)
 			grandchild.right(t, "born")
 			grandchild.right(t, work)
 			child.right(t, work)

@@ -87,10 +87,14 @@ func (c *conversation) say(t testing.TB, text string) {
 	}
 }
 
-func fork(t testing.TB, source sandbox.Instance, n int) []sandbox.Instance {
+// fork forks a source that may be in a state that has to pass first: it may wait for a disk.
+func fork(t testing.TB, source sandbox.Instance, n int) (children []sandbox.Instance) {
 	t.Helper()
-	children, err := source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, n))
-	if err != nil {
+	var err error
+	if !eventually(10*time.Second, func() bool {
+		children, err = source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, n))
+		return err == nil || !passes(err)
+	}) || err != nil {
 		t.Fatal(err)
 	}
 	for _, child := range children {

@@ -272,7 +272,7 @@ func TestForkOfGo(t *testing.T) {
 	c.hear(t, "primed")
 	c.say(t, "2")
 	c.hear(t, "16000")
-	children := forkSoon(t, source, few(20))
+	children := fork(t, source, few(20))
 	c.say(t, "3")
 	c.hear(t, "40000")
 	each(len(children), func(n int) {
@@ -280,22 +280,6 @@ func TestForkOfGo(t *testing.T) {
 		child.say(t, fmt.Sprint(n))
 		child.hear(t, fmt.Sprint(16000+8000*n))
 	})
-}
-
-// forkSoon forks a source that may be in a state that has to pass first.
-func forkSoon(t testing.TB, source sandbox.Instance, n int) (children []sandbox.Instance) {
-	t.Helper()
-	var err error
-	if !eventually(10*time.Second, func() bool {
-		children, err = source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, n))
-		return err == nil || !passes(err)
-	}) || err != nil {
-		t.Fatal(err)
-	}
-	for _, child := range children {
-		t.Cleanup(func() { destroy(t, child) })
-	}
-	return children
 }
 
 func TestForkOfForks(t *testing.T) {

@@ -165,3 +165,14 @@ func (c Config) eventually(holds func() bool) bool {
 		}
 	}
 }
+
+// soon does something again while the driver says that this may help: a process may just end,
+// or wait for a disk, while it is read.
+func (c Config) soon(do func() error) (err error) {
+	c.eventually(func() bool {
+		err = do()
+		var refusal *sandbox.Error
+		return !errors.As(err, &refusal) || refusal.Class != sandbox.Conflict || !refusal.Retry
+	})
+	return err
+}

@@ -56,7 +56,11 @@ func (s *suite) egressFork(t *testing.T) {
 	if err := source.Instance.(sandbox.NetworkSetter).SetNetwork(s.patient(t), s.reaching(server)); err != nil {
 		t.Fatal(err)
 	}
-	children, err := source.Instance.(sandbox.Forker).Fork(s.patient(t), []sandbox.Spec{{}, {Network: s.reaching(nowhere)}})
+	var children []sandbox.Instance
+	err := s.soon(func() (err error) {
+		children, err = source.Instance.(sandbox.Forker).Fork(s.patient(t), []sandbox.Spec{{}, {Network: s.reaching(nowhere)}})
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

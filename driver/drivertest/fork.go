@@ -22,7 +22,11 @@ func (s *suite) fork(t *testing.T) {
 	if forker.ForkFidelity() != sandbox.Filesystem {
 		count = s.beginCounting(t, b)
 	}
-	instances, err := forker.Fork(s.patient(t), make([]sandbox.Spec, s.few(4)))
+	var instances []sandbox.Instance
+	err := s.soon(func() (err error) {
+		instances, err = forker.Fork(s.patient(t), make([]sandbox.Spec, s.few(4)))
+		return err
+	})
 	if class := sandbox.ClassOf(err); err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported) {
 		t.Skipf("this host cannot: %v", err)
 	}
@@ -85,7 +89,7 @@ func (s *suite) impatientFork(t *testing.T) {
 			return // more patience changes nothing
 		}
 	}
-	if err := fork(s.patient(t)); err != nil {
+	if err := s.soon(func() error { return fork(s.patient(t)) }); err != nil {
 		t.Errorf("after forks that nobody waited for: %v", err)
 	}
 }

@@ -79,7 +79,7 @@ func (s *suite) prepared(t *testing.T, keep sandbox.Fidelity) kept {
 // take takes the snapshot. Files are kept by every driver that keeps anything.
 func (k kept) take(s *suite, t *testing.T, keep sandbox.Fidelity) {
 	t.Helper()
-	err := k.Instance.(sandbox.Snapshotter).Snapshot(s.patient(t), k.dir, keep)
+	err := s.soon(func() error { return k.Instance.(sandbox.Snapshotter).Snapshot(s.patient(t), k.dir, keep) })
 	class := sandbox.ClassOf(err)
 	if err != nil && (class == sandbox.Unavailable || class == sandbox.Unsupported && keep != sandbox.Filesystem) {
 		t.Skipf("this host cannot: %v", err)
