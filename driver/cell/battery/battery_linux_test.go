@@ -178,7 +178,8 @@ func (l *lot) hiddenNames(t *testing.T) {
 func (l *lot) namesElsewhere(t *testing.T) {
 	b := l.cell(t, reaching("doh.example"))
 	for _, way := range []string{"doh", "dot"} {
-		if said := b.held(t, way, "doh.example", "evil.example", "this is evil.example"); !strings.Contains(said, "answered "+evil) {
+		// It is patient with who answers; who must not is refused at once.
+		if said := b.held(t, "patient", way, "doh.example", "evil.example", "this is evil.example"); !strings.Contains(said, "answered "+evil) {
 			t.Errorf("%s: %s", way, said)
 		}
 		plain.reached(t, way, "doh.example", "evil.example", "this is evil.example")
