@@ -98,6 +98,9 @@ func (f *fleet) fork(ctx context.Context, who Caller, source *box, req ForkReque
 	ids := make([]string, len(boxes))
 	for i, b := range boxes {
 		f.engine.tree.branch(Node{ID: b.id, Parent: source.id, Template: source.templateName(), Born: b.view().Created, Took: b.view().Took, Batch: len(boxes)})
+		if b.view().State == Ended { // by itself, before the tree knew of it
+			f.engine.tree.end(b.id, time.Now())
+		}
 		ids[i] = b.id
 	}
 	forked := Event{Kind: EventForked, Detail: map[string]string{"children": strings.Join(ids, " ")}}
