@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -163,9 +162,9 @@ func TestDamagedRecord(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(home(ids[1]), "kept-1")); err != nil {
 		t.Fatal(err)
 	}
-	var logged bytes.Buffer
+	logged := &records{}
 	opts := h.options()
-	opts.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	opts.Logger = slog.New(slog.NewTextHandler(logged, nil))
 	e, err := engine.Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -173,8 +172,8 @@ func TestDamagedRecord(t *testing.T) {
 	defer h.close(e)
 	_, err = e.Get(t.Context(), alice, ids[0])
 	wantClass(t, err, sandbox.NotFound)
-	if !strings.Contains(logged.String(), ids[0]) {
-		t.Errorf("the log: %s", &logged)
+	if len(logged.with(ids[0])) == 0 {
+		t.Errorf("the log: %q", logged.with(""))
 	}
 	if s := get(t, e, alice, ids[1]); s.State != engine.Ended || s.Exit.Cause != sandbox.Lost {
 		t.Errorf("%+v", s)

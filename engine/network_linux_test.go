@@ -40,7 +40,7 @@ func networkHouse(t *testing.T) (*house, sandbox.Network) {
 		HTTP: []sandbox.HTTPRule{{Host: apiName, Headers: map[string]string{"X-Key": "${KEY}"}}}}
 }
 
-const askHost = "curl -sS --max-time 20 https://" + apiName + "/"
+const askHost = "curl -sS --max-time 120 https://" + apiName + "/"
 
 // TestSecretsOfSandboxes: a policy sends what its tenant's secret is: not another's, the
 // new value once it is replaced, and nothing once it is removed; also in what is forked,
@@ -133,7 +133,7 @@ func TestSetNetwork(t *testing.T) {
 	s := create(t, e, root, engine.CreateRequest{Spec: sandbox.Spec{Network: n}})
 	reaches := func(id string, want bool) {
 		t.Helper()
-		if out, err := tryShell(t.Context(), e, root, id, "curl -sSk --max-time 20 https://"+apiName+"/"); (err == nil) != want {
+		if out, err := tryShell(t.Context(), e, root, id, "curl -sSk --max-time 120 https://"+apiName+"/"); (err == nil) != want {
 			t.Errorf("%s reaches the host: %v, %s", id, err == nil, out)
 		}
 	}
