@@ -12,10 +12,12 @@ import (
 	"time"
 )
 
-// Times that a probe of the network waits for an answer, and for none.
+// Times that a probe of the network waits for an answer, and for none. One by a datagram is
+// asked for again meanwhile, askTimes all in all: datagrams may be lost.
 const (
 	answerTime  = time.Minute
 	silenceTime = time.Second
+	askTimes    = 6
 )
 
 // probes of the network, each with its arguments, say in one line what they saw.
@@ -32,6 +34,9 @@ func probe(args []string) bool {
 	return true
 }
 
+// silence is what is seen of who does not answer.
+const silence = "silence"
+
 // seen says what became of a connection.
 func seen(err error) string {
 	var timeout net.Error
@@ -41,7 +46,7 @@ func seen(err error) string {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
 		return "cut"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "silence"
+		return silence
 	}
 	return "error: " + err.Error()
 }
@@ -57,7 +62,14 @@ func tcp(args []string) string {
 }
 
 // udp does so by a datagram.
-func udp(args []string) string { return datagram(args, answerTime) }
+func udp(args []string) (said string) {
+	for range askTimes {
+		if said = datagram(args, answerTime/askTimes); said != silence {
+			break
+		}
+	}
+	return said
+}
 
 // hush is udp where no answer is to come.
 func hush(args []string) string { return datagram(args, silenceTime) }
@@ -104,11 +116,17 @@ func name(args []string) string {
 	if len(servers) != 1 {
 		return fmt.Sprintf("%q has not one name server", text)
 	}
-	answer, err := ask(net.JoinHostPort(servers[0], "53"), args[0])
-	if err != nil {
-		return seen(err)
+	said := ""
+	for range askTimes {
+		answer, err := ask(net.JoinHostPort(servers[0], "53"), args[0])
+		if err == nil {
+			return read(answer)
+		}
+		if said = seen(err); said != silence {
+			break
+		}
 	}
-	return read(answer)
+	return said
 }
 
 // Parts of a message of the DNS.
@@ -133,7 +151,7 @@ func ask(server, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(answerTime / askTimes)); err != nil {
 		return nil, err
 	}
 	if _, err := conn.Write(question); err != nil {
