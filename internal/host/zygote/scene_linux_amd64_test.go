@@ -234,8 +234,12 @@ func (s *scene) unharmed(t *testing.T, threads []string) {
 		}
 	}
 	s.say(t, "source")
-	for _, left := range leftovers(t) {
-		t.Errorf("process %s is left", left)
+	left := leftovers(t)
+	for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = leftovers(t) {
+		time.Sleep(time.Millisecond) // some are reaped in the background
+	}
+	for _, process := range left {
+		t.Errorf("process %s is left", process)
 	}
 }
 
