@@ -63,7 +63,7 @@ func open(path string, log *slog.Logger, disk disk) (*Dir, error) {
 
 // dyingTime is how long the lock of a program that was killed is waited for: a process
 // that it was about to start has its descriptors until it ends too.
-const dyingTime = 10 * time.Second
+var dyingTime = 10 * time.Second // tests change it
 
 // takeLock takes the lock, which names its holder, at once or when what is left of a dead
 // holder has ended. Errors: storedir.ErrHeld.
