@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +115,33 @@ func TestDeadlineInterruptsAndKeepsState(t *testing.T) {
 			wantState(t, c, e.then, e.want)
 		})
 	}
+}
+
+// TestGraceOfAHostThatStoodStill: who cleans up within its grace is not killed where all of this
+// program stood still meanwhile for longer than that.
+func TestGraceOfAHostThatStoodStill(t *testing.T) {
+	c := startIn(t, newClient(t, sandbox.Spec{}), interpreter.Python, interpreter.Options{Grace: interpreter.DefaultGrace})
+	do(t, c, "x = 1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := newSigns("go\n")
+	still := exec.Command("sh", "-c", fmt.Sprintf("sleep 0.3; kill -STOP %d; sleep 4; kill -CONT %[1]d", os.Getpid()))
+	go func() {
+		<-begun.seen
+		if err := still.Start(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}()
+	r, err := c.Run(ctx, "import time\nprint('go', flush=True)\ntry: time.sleep(600)\nexcept KeyboardInterrupt: time.sleep(1); raise", interpreter.Handler{Stdout: begun})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := still.Wait(); err != nil {
+		t.Error(err)
+	}
+	wantError(t, r, "KeyboardInterrupt", "")
+	wantState(t, c, "x", "1")
 }
 
 // runUntil runs code that heeds no interrupt in an interpreter of its own, with a deadline.

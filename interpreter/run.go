@@ -14,6 +14,10 @@ const (
 	// silence is after how long without output it is asked for whether a process
 	// is still there: children that hold its output keep its end from being seen.
 	silence = time.Second
+	// graceParts is in how many parts a grace passes, which are counted: on a host that stood
+	// still, or that gave nobody a processor for a while, an interpreter had no more of that
+	// time than we had.
+	graceParts = 8
 )
 
 // Run runs code and gives what it gave. An error of the code is in the Result; an
@@ -106,8 +110,8 @@ func (w *waiting) run(ctx context.Context, op string) (Result, error) {
 	quiet := time.NewTicker(silence)
 	defer quiet.Stop()
 	stop, begun := ctx.Done(), w.call.begun
-	var again, kill, giveUp <-chan time.Time
-	for {
+	var grace, giveUp <-chan time.Time
+	for passed := 0; ; {
 		select {
 		case e := <-w.call.events:
 			select {
@@ -129,13 +133,16 @@ func (w *waiting) run(ctx context.Context, op string) (Result, error) {
 			if w.cause = context.Cause(ctx); w.request.gentle {
 				return w.unanswered(op)
 			}
-			stop, again, kill = nil, time.After(w.opts.grace()/2), time.After(w.opts.grace())
+			stop, grace = nil, time.Tick(max(w.opts.grace()/graceParts, 1))
 			go w.interruptCall(scope, w.call)
-		case <-again: // a shell that is just starting a child may miss the first
-			go w.interruptCall(scope, w.call)
-		case <-kill:
-			kill, giveUp = nil, time.After(killWait)
-			go w.kill()
+		case <-grace:
+			switch passed++; passed {
+			case graceParts / 2: // a shell that is just starting a child may miss the first
+				go w.interruptCall(scope, w.call)
+			case graceParts:
+				grace, giveUp = nil, time.After(killWait)
+				go w.kill()
+			}
 		case <-giveUp:
 			w.unlink() // the service does not answer either
 			<-w.ended
