@@ -103,6 +103,11 @@ func (s *Store) Set(id ID, value Value, hosts []string, metadata map[string]stri
 	if !known {
 		told = Secret{Name: id.Name, Tenant: id.Tenant, Created: now}
 	}
+	// Whoever sees another time knows of another value, also where the clock went back: clients
+	// count versions by milliseconds.
+	if next := told.Updated.Add(time.Millisecond); known && now.Before(next) {
+		now = next
+	}
 	told.Updated = now
 	if hosts != nil {
 		told.Hosts = hosts

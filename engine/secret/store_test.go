@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"aether/engine/state"
 	"aether/sandbox"
@@ -100,6 +101,22 @@ func must[T any](got T, err error) func(testing.TB) T {
 		}
 		return got
 	}
+}
+
+// TestTimesOfSecretsCountUp: by milliseconds, also where the clock stands still.
+func TestTimesOfSecretsCountUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		var last int64
+		for range 3 {
+			s.set(ann, marker)
+			if told, _ := s.Find(ann); told.Updated.UnixMilli() <= last {
+				t.Errorf("%v is not after %d", told, last)
+			} else {
+				last = told.Updated.UnixMilli()
+			}
+		}
+	})
 }
 
 // TestSecretsAreKept: set, replaced, listed and removed, over restarts, with the value on
