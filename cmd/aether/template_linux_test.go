@@ -205,20 +205,23 @@ func TestTemplateChildrenEndWithTheirClients(t *testing.T) {
 }
 
 // daemonPid is the process of the daemon that commands of these tests have started, or
-// zero.
+// zero. Those that it keeps ready to become sandboxes look as it does.
 func daemonPid() int {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is well-formed
 	for _, file := range files {
-		command, err := os.ReadFile(file)
-		environ, failed := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if err != nil || failed != nil || !bytes.Contains(command, []byte("\x00serve\x00--idle-exit\x00")) || !bytes.Contains(environ, []byte("AETHER_STATE_DIR="+stateDir+"\x00")) {
-			continue // another program, or one that has just ended
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && isDaemon(pid) && !isDaemon(parent(pid)) {
 			return pid
 		}
 	}
 	return 0
+}
+
+// isDaemon is false for another program, and for one that has just ended.
+func isDaemon(pid int) bool {
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	environ, failed := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && failed == nil && bytes.Contains(command, []byte("\x00serve\x00--idle-exit\x00")) && bytes.Contains(environ, []byte("AETHER_STATE_DIR="+stateDir+"\x00"))
 }
 
 // endDaemon ends the daemon that commands have started, if there is one.
@@ -231,7 +234,7 @@ func endDaemon(by os.Signal) error {
 	if err == nil {
 		err = process.Signal(by)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrProcessDone) { // as one that has nothing to do ends by itself
 		return err
 	}
 	if !eventually(func() bool { s := state(pid); return s == "" || s == "Z" }) {
@@ -311,12 +314,27 @@ func TestPoolOfATemplate(t *testing.T) {
 
 // state is a letter: a process whose parent has gone may be a zombie for a while.
 func state(pid int) string {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	letter, _, _ := strings.Cut(stat(pid), " ")
+	return letter
+}
+
+// parent is the process that has started another, or zero.
+func parent(pid int) (above int) {
+	var letter string
+	if _, err := fmt.Sscan(stat(pid), &letter, &above); err != nil {
+		return 0
+	}
+	return above
+}
+
+// stat is what the kernel says of a process after its name.
+func stat(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	return rest[:min(1, len(rest))]
+	return rest
 }
 
 func TestTemplateRefusesBadInput(t *testing.T) {
