@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -118,6 +119,7 @@ func (i inspector) tools() []any {
 func (i inspector) ask(status int, to any, what ...string) {
 	i.t.Helper()
 	args := append([]string{filepath.Join(i.home, "node_modules/@modelcontextprotocol/inspector/clients/cli/build/index.js")}, i.target...)
+	args = append(args, "--connect-timeout", fmt.Sprint(patience.Milliseconds()))
 	cmd := exec.CommandContext(i.t.Context(), i.node, append(args, what...)...)
 	cmd.Env = append(cmd.Environ(), "HOME="+i.home) // where it keeps what it remembers
 	var out, complaints bytes.Buffer
