@@ -1,10 +1,12 @@
 package rest
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -62,6 +64,16 @@ func (a *answer) begin(status int) {
 func (a *answer) EnableFullDuplex() error {
 	a.both = true
 	return http.NewResponseController(a.ResponseWriter).EnableFullDuplex()
+}
+
+// Hijack is for http.ResponseController. Who takes the connection over answers by themselves,
+// as a port that becomes a WebSocket.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, both, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err == nil {
+		a.status = http.StatusSwitchingProtocols
+	}
+	return conn, both, err
 }
 
 // Unwrap is for http.ResponseController.

@@ -61,36 +61,81 @@ func newSucceeded(t *testing.T, instances int) *succeeded {
 	return s
 }
 
-// TestPortOfAnotherInstance: a request to a port is not sent by a connection that was kept
-// from before the sandbox was paused.
-func TestPortOfAnotherInstance(t *testing.T) {
-	e := newSucceeded(t, 2)
+// openDoor serves the sandbox, and gives where. Audit may be nil.
+func openDoor(t *testing.T, e *succeeded, audit func(rest.Call)) (url string) {
+	t.Helper()
 	d, err := New(Options{Engine: e, Key: make([]byte, keyBytes)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
-	server, err := rest.New(rest.Options{Engine: e, Dialects: []rest.Dialect{d}})
+	t.Cleanup(d.Close)
+	server, err := rest.New(rest.Options{Engine: e, Dialects: []rest.Dialect{d}, Audit: audit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	door := httptest.NewServer(server)
-	defer door.Close()
-	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RemoteAddr) }))
-	defer inside.Close()
-	_, port, err := net.SplitHostPort(inside.Listener.Addr().String())
+	t.Cleanup(door.Close)
+	return door.URL
+}
+
+// listen has a handler answer inside of the sandbox, and gives a request to it by the door.
+func listen(t *testing.T, door string, inside http.HandlerFunc) func(method string, body io.Reader) *http.Request {
+	t.Helper()
+	s := httptest.NewServer(inside)
+	t.Cleanup(s.Close)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := map[string]int{} // which a busy host does not always keep
-	for _, e.instance = range []int{0, 0, 1, 1} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, door.URL, strings.NewReader("x"))
+	return func(method string, body io.Reader) *http.Request {
+		req, err := http.NewRequestWithContext(t.Context(), method, door, body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Header.Set(idHeader, anID)
 		req.Header.Set(portHeader, port)
-		res, err := http.DefaultClient.Do(req)
+		return req
+	}
+}
+
+// TestUpgradeIsToldAsOne: a port that becomes a WebSocket has not failed.
+func TestUpgradeIsToldAsOne(t *testing.T) {
+	told := make(chan int, 1)
+	url := openDoor(t, newSucceeded(t, 1), func(c rest.Call) { told <- c.Status })
+	request := listen(t, url, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello")
+	})
+	req := request(http.MethodGet, nil)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "websocket")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if res.StatusCode != http.StatusSwitchingProtocols || string(text) != "hello" || err != nil {
+		t.Errorf("%s, %q, %v", res.Status, text, err)
+	}
+	if status := <-told; status != http.StatusSwitchingProtocols {
+		t.Errorf("the audit trail has it as %d", status)
+	}
+}
+
+// TestPortOfAnotherInstance: a request to a port is not sent by a connection that was kept
+// from before the sandbox was paused.
+func TestPortOfAnotherInstance(t *testing.T) {
+	e := newSucceeded(t, 2)
+	request := listen(t, openDoor(t, e, nil), func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RemoteAddr) })
+	by := map[string]int{} // which a busy host does not always keep
+	for _, e.instance = range []int{0, 0, 1, 1} {
+		res, err := http.DefaultClient.Do(request(http.MethodPost, strings.NewReader("x")))
 		if err != nil {
 			t.Fatal(err)
 		}
