@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"aether/engine"
 )
@@ -17,12 +20,36 @@ type conn struct {
 	open    bool
 	once    sync.Once
 	release func()
+	left    atomic.Bool // its user may still send what nobody waits for
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
+	if c.left.Swap(false) && c.linger() {
+		return nil
+	}
 	c.once.Do(c.release)
 	return c.Conn.Close()
+}
+
+// halfCloser is a connection that can be told that nothing more comes.
+type halfCloser interface{ CloseWrite() error }
+
+// lingerTime is how long a connection is read from after the last answer.
+const lingerTime = 10 * time.Second
+
+// linger ends what is sent by a connection, and then reads what is still sent to it: whoever
+// sends to one that is closed is told of that, and may not come to read the answer.
+func (c *conn) linger() bool {
+	half, ok := c.Conn.(halfCloser)
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return false
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, c.Conn)
+		_ = c.Close() // which may have happened
+	}()
+	return true
 }
 
 // acceptor accepts so many connections of a Listener at once; the next ones wait for one

@@ -119,6 +119,9 @@ func (s *Server) endBody(a *answer, r *request) func() {
 		return func() {}
 	}
 	a.Header().Set("Connection", "close")
+	if c := connOf(r.Context()); c != nil {
+		c.left.Store(true)
+	}
 	return func() {
 		if err := http.NewResponseController(a).SetReadDeadline(time.Now()); err != nil {
 			s.log.Warn("rest: the rest of a body is waited for", "err", err)

@@ -259,6 +259,42 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 	}
 }
 
+// absent is an engine whose sandbox cannot be connected to.
+type absent struct{ hostile }
+
+func (absent) Dial(context.Context, engine.Caller, string) (net.Conn, error) {
+	return nil, &sandbox.Error{Class: sandbox.Conflict, Reason: "the sandbox is paused"}
+}
+
+// TestRefusedWhileSending: a refusal that comes before the body is one that its sender can still
+// read, who is not told of a broken connection instead.
+func TestRefusedWhileSending(t *testing.T) {
+	d := openTo(t, absent{hostile{cellEngine: newCellEngine(t)}}, rest.Limits{})
+	for _, piece := range []int{16, 64 << 10} {
+		conn := d.dial(t)
+		fmt.Fprintf(conn, "POST /v1/sandboxes/s1/guest/files HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n", annsKey, 16*piece)
+		answer := bufio.NewReader(conn)
+		if _, err := answer.Peek(1); err != nil {
+			t.Fatal(err)
+		}
+		for range 16 {
+			if _, err := conn.Write(make([]byte, piece)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res, err := http.ReadResponse(answer, nil)
+		if err != nil || res.StatusCode != http.StatusConflict || !res.Close {
+			t.Fatal(res, err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Error(err)
+		}
+		if _, err := answer.ReadByte(); err != io.EOF {
+			t.Errorf("the end of the connection: %v", err)
+		}
+	}
+}
+
 // TestHTTP2 carries a guest's answer to those who speak HTTP/2, with and without TLS.
 func TestHTTP2(t *testing.T) {
 	d := open(t, rest.Limits{})

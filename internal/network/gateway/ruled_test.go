@@ -305,7 +305,7 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 	port := site(t, world, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) }), []string{"http/1.1"}, "a.example")
 	b := newBoxOf(t, sandbox.Network{Allow: []string{"a.example"}, HTTP: []sandbox.HTTPRule{rule("a.example", port, sandbox.HTTPRule{})}}, &Way{Hosts: hosts, Roots: world.pool()})
 	client := b.client(b.trusting(), false)
-	for range 20 {
+	for range 10 {
 		again := false
 		trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { again = got.Reused }}
 		// More than the gateway reads of what is left, and less than is under way at once.
