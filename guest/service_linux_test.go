@@ -55,6 +55,39 @@ func dialer(service *guest.Service) func(context.Context) (net.Conn, error) {
 	}
 }
 
+// busy is a system in which a program is open for writing the first times that it is to be
+// executed.
+type busy struct {
+	guest.Backend
+	times int
+}
+
+func (b *busy) Start(ctx context.Context, c guest.Command) (guest.Process, error) {
+	if b.times--; b.times >= 0 {
+		return nil, os.NewSyscallError("execve", syscall.ETXTBSY)
+	}
+	return b.Backend.Start(ctx, c)
+}
+
+// TestBusyProgram: one that was written by this very service a moment ago is started when who
+// has a copy of the descriptor has let go of it.
+func TestBusyProgram(t *testing.T) {
+	backend, err := local.New("/", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := guest.New(&busy{backend, 3}, asOurselves())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	client := wire(s, guest.ClientOptions{})
+	defer client.Close()
+	if got, err := run(t, client, sh("echo on")); err != nil || got.stdout != "on\n" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // unifiedCgroup makes a group of the unified hierarchy where the host lets us.
 // The other way of finding processes is tested in package local.
 func unifiedCgroup(t testing.TB) string {

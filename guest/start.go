@@ -4,7 +4,9 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"aether/internal/host/pty"
@@ -30,7 +32,7 @@ func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Process, err = s.backend.Start(ctx, *cmd)
+	p.Process, err = s.startSoon(ctx, *cmd)
 	closeAll(io.child)
 	if err != nil {
 		closeAll(io.own())
@@ -44,6 +46,26 @@ func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*
 	}
 	p.run(func() { s.procs.end(p) })
 	return p, r, nil
+}
+
+// lastWait is how long it is waited, at last, for a program that is open for writing.
+const lastWait = time.Second
+
+// startSoon starts a process. A program that was just written may still be busy: whoever
+// else was being started at that moment has a copy of the descriptor by which it was written
+// until it executes its own.
+func (s *Service) startSoon(ctx context.Context, cmd Command) (p Process, err error) {
+	for wait := time.Millisecond; ; wait *= 2 {
+		p, err = s.backend.Start(ctx, cmd)
+		if !errors.Is(err, syscall.ETXTBSY) || wait > lastWait {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // startError classes what a back end could not.
