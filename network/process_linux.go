@@ -30,7 +30,8 @@ var errGone = errors.New("the process of the gateways has ended")
 // jailedID is who it is where this program is root's: an id that owns nothing.
 const jailedID = 0x6ffe0002
 
-const stopTime = 5 * time.Second
+// stopTime is more than a host takes that stands still meanwhile.
+const stopTime = time.Minute
 
 // process is the gateways' program, running.
 type process struct {
@@ -80,10 +81,10 @@ func startProcess(log *slog.Logger, hello *control.Hello, heard func(*process, c
 	if err := on.Do(start); err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
+	go p.read()
 	if err := p.conn.WriteRequest(control.Request{Hello: hello}, nil); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
-	go p.read()
 	return p, nil
 }
 
@@ -173,7 +174,7 @@ func (p *process) forget(seq uint64) {
 	delete(p.waiting, seq)
 }
 
-// stop ends the process.
+// stop ends the process: whoever reads what it says kills it when there is no more.
 func (p *process) stop() error {
 	err := p.conn.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -182,7 +183,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.gone:
 	case <-time.After(stopTime):
-		err = errors.Join(err, p.child.Signal(syscall.SIGKILL))
+		err = errors.Join(err, errors.New("the process of the gateways does not end"))
 	}
 	return err
 }

@@ -260,11 +260,13 @@ func (s *Service) running() (_ *process, fresh bool, err error) {
 		return nil, false, errors.Join(err, p.stop())
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if closed = s.closed; !closed {
+		s.process = p
+	}
+	s.mu.Unlock()
+	if closed { // what it says meanwhile is heard
 		return nil, false, errors.Join(errClosed, p.stop())
 	}
-	s.process = p
 	go s.watch(p)
 	return p, true, nil
 }
