@@ -146,8 +146,10 @@ func (b workload) giveUp(why string) sandbox.Exit {
 }
 
 const (
-	// settle is how long the end of a process may come after the end of its wires.
-	settle = 200 * time.Millisecond
+	// settle is how long the end of a process may come after the end of its wires, on a host
+	// that is busy: what it has said of that is known then.
+	settle  = 2 * time.Second
+	hurried = 200 * time.Millisecond
 	// parting is how long a guest whose service is gone may take to end itself: a
 	// kernel that panics has something to say first.
 	parting = 5 * time.Second

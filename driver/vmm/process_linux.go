@@ -145,6 +145,22 @@ func enterGroups(count int, argv []string) []string {
 	return append([]string{"/bin/sh", "-c", script, "sh", strings.Join(descriptors, " ")}, argv...)
 }
 
+// isOver says whether it has ended, or its guest halted, or does so soon. Who had no processor
+// for longer than that looks once more.
+func (p *process) isOver(soon time.Duration) bool {
+	select {
+	case <-p.over:
+		return true
+	case <-time.After(soon):
+	}
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *process) kill() error {
 	if err := p.end(); !errors.Is(err, os.ErrProcessDone) {
 		return err

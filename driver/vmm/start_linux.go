@@ -3,7 +3,6 @@ package vmm
 import (
 	"context"
 	"errors"
-	"time"
 
 	"aether/driver/guestagent"
 	"aether/driver/lifetime"
@@ -82,10 +81,13 @@ func (m *machine) explain(ctx context.Context, err error) error {
 		return err // the guest itself has said what it cannot do
 	}
 	e := &sandbox.Error{Class: sandbox.Unavailable, Err: err}
-	select {
-	case <-m.process.over:
+	soon := settle
+	if ctx.Err() != nil {
+		soon = hurried // nobody waits for the reason
+	}
+	if m.process.isOver(soon) {
 		e.Reason = "the machine ended before its guest service answered"
-	case <-time.After(settle):
+	} else {
 		e.Reason = m.stage.lacks(m.engine.system.Name)
 		if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			e.Class = sandbox.Timeout
