@@ -13,10 +13,10 @@ import (
 	"aether/internal/host/spawn"
 )
 
-// lastWords is how long what a program leaves behind may hold its output open. It is as long
-// as a probe can wait: this program may be held up for a while, and what it has not read by
-// then is lost.
-const lastWords = 400 * time.Millisecond
+// lastWords is how long what a program leaves behind may hold its output open. It is also
+// how long this program may take to read that, once the other has ended: a busy host has it
+// wait.
+const lastWords = time.Second
 
 // maxVersion bounds what is looked at of what a program says of its version.
 const maxVersion = 16 << 10

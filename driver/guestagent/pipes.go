@@ -50,29 +50,38 @@ func (p *Pipes) listen() {
 	close(p.ended)
 }
 
-// lastWords is how long a program that failed may take to say why.
-const lastWords = 200 * time.Millisecond
+const (
+	// lastWords is how long a program that failed may take to say why, and this one to hear
+	// it: a busy host has both wait.
+	lastWords = 2 * time.Second
+	// impatientWords is that for one that was waited for in vain, and may say nothing.
+	impatientWords = 200 * time.Millisecond
+)
 
 // Join meets the service at the other end. A failure explains itself by what the
 // program wrote to its standard error.
 func (p *Pipes) Join(ctx context.Context, s Settings) (*channel.Dialer, error) {
 	dialer, err := Meet(ctx, link{p}, s)
-	return dialer, p.explain(err)
+	return dialer, p.explain(ctx, err)
 }
 
 // Rejoin is Join with a service that was restored, and has its settings.
 func (p *Pipes) Rejoin(ctx context.Context) (*channel.Dialer, error) {
 	dialer, err := channel.Connect(ctx, link{p})
-	return dialer, p.explain(err)
+	return dialer, p.explain(ctx, err)
 }
 
-func (p *Pipes) explain(err error) error {
+func (p *Pipes) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
+	wait := lastWords
+	if ctx.Err() != nil {
+		wait = impatientWords
+	}
 	select {
 	case <-p.ended:
-	case <-time.After(lastWords):
+	case <-time.After(wait):
 	}
 	return p.said.Explain(err)
 }

@@ -29,7 +29,7 @@ const (
 	// pipePart is the part of that time for which what the program has started may keep its
 	// output. It is as long as can be: this program may be held up for a while, and what it
 	// has not read by then is lost.
-	pipePart = 4
+	pipePart = 2
 	// maxVersion bounds what it says.
 	maxVersion = 4 << 10
 )
