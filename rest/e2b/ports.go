@@ -20,8 +20,10 @@ import (
 )
 
 const (
-	// idlePort is how long a connection to a port is kept for the next request.
-	idlePort     = 10 * time.Second
+	// idlePort is how long a connection to a port is kept for the next request: less than the
+	// servers of this world keep one. A POST that is sent when its server just gives up the
+	// connection fails, for nobody may send it twice.
+	idlePort     = time.Second
 	maxIdlePorts = 256
 )
 
