@@ -22,7 +22,8 @@ const (
 	largeRead = 64 << 10
 	// idleGrace is how long the output of a process that has ended is waited
 	// for, where others may hold it open: on a terminal, or after a signal.
-	idleGrace = 100 * time.Millisecond
+	idleGrace  = 100 * time.Millisecond
+	graceParts = 4
 )
 
 // process is one that was started here.
@@ -96,20 +97,21 @@ func (p *process) pump(end *os.File, kind outputKind) {
 	defer p.pumps.Done()
 	defer end.Close()
 	buf := make([]byte, firstRead)
-	for idle := false; ; {
+	for silence := 0; ; {
 		n, err := end.Read(buf)
 		if n > 0 {
 			p.out.append(kind(buf[:n]), n)
-			idle = false
+			silence = 0
 		}
 		if n == len(buf) && n < largeRead {
 			buf = make([]byte, largeRead)
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) && p.exited.Load() && !idle {
-			// It may have passed while a slow reader was waited for, with output
-			// left behind: the stream is over after a whole grace of silence.
-			idle = true
-			err = end.SetReadDeadline(time.Now().Add(idleGrace))
+		if errors.Is(err, os.ErrDeadlineExceeded) && p.exited.Load() && silence < graceParts {
+			// It may have passed while a slow reader was waited for, or nobody had a
+			// processor, with output left behind, which is not looked at once it has: the
+			// stream is over after a whole grace of silence, the parts of which are counted.
+			silence++
+			err = end.SetReadDeadline(time.Now().Add(idleGrace / graceParts))
 		}
 		if err != nil {
 			p.noteEnd(err)
