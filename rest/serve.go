@@ -5,16 +5,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"aether/engine"
+	"aether/internal/unread"
 	"aether/sandbox"
 )
 
@@ -31,8 +30,8 @@ type request struct {
 type answer struct {
 	http.ResponseWriter
 	status int
-	body   *body // nil unless the request is of HTTP/1 and has one
-	both   bool  // it may begin before the body has ended
+	body   *unread.Body
+	both   bool // it may begin before the body has ended
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -47,16 +46,14 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// begin notes how an answer begins. One that begins before the body has ended says that the
-// connection ends with it: the server reads so much of what is left and no more, and closes a
-// connection on which its user would have sent the next request.
+// begin notes how an answer begins.
 func (a *answer) begin(status int) {
 	if a.status != 0 || status < http.StatusOK { // after which another comes
 		return
 	}
 	a.status = status
-	if a.both && a.body != nil && !a.body.ended.Load() {
-		a.Header().Set("Connection", "close")
+	if a.both {
+		a.body.CloseAfter(a.Header())
 	}
 }
 
@@ -79,28 +76,9 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// body is one that knows whether it was read to its end.
-type body struct {
-	io.ReadCloser
-	ended atomic.Bool
-}
-
-// Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.ended.Store(true)
-	}
-	return n, err
-}
-
 func (s *Server) serve(rt *route, w http.ResponseWriter, req *http.Request) {
-	a := &answer{ResponseWriter: w}
-	if req.ProtoMajor == 1 && req.ContentLength != 0 {
-		a.body = &body{ReadCloser: req.Body}
-		req = req.WithContext(req.Context()) // the server looks at the body of its own
-		req.Body = a.body
-	}
+	req, body := unread.Of(req)
+	a := &answer{ResponseWriter: w, body: body}
 	r := &request{Request: req, route: rt, sandbox: objectOf(rt, req)}
 	started := time.Now()
 	defer func() {

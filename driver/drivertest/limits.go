@@ -84,7 +84,11 @@ func (s *suite) forkBomb(t *testing.T) {
 	if err != nil || stats.Processes != nil && *stats.Processes > int64(48+s.Overhead) {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	b.destroy(t) // in time
+	began := time.Now()
+	b.destroy(t)
+	if took := time.Since(began); took > s.within(30*time.Second) {
+		t.Errorf("its end took %v", took)
+	}
 }
 
 func (s *suite) cpuLimit(t *testing.T) {

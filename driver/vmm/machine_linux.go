@@ -147,7 +147,8 @@ func (b workload) giveUp(why string) sandbox.Exit {
 
 const (
 	// settle is how long the end of a process may come after the end of its wires, on a host
-	// that is busy: what it has said of that is known then.
+	// that is busy: what it has said of that is known then. hurried is that where nobody waits
+	// for the reason.
 	settle  = 2 * time.Second
 	hurried = 200 * time.Millisecond
 	// parting is how long a guest whose service is gone may take to end itself: a

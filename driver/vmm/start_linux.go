@@ -83,7 +83,7 @@ func (m *machine) explain(ctx context.Context, err error) error {
 	e := &sandbox.Error{Class: sandbox.Unavailable, Err: err}
 	soon := settle
 	if ctx.Err() != nil {
-		soon = hurried // nobody waits for the reason
+		soon = hurried
 	}
 	if m.process.isOver(soon) {
 		e.Reason = "the machine ended before its guest service answered"

@@ -11,9 +11,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"aether/internal/unread"
 	"aether/network/policy"
 	"aether/sandbox"
 )
@@ -50,7 +50,9 @@ func (e *exchange) serve(inner net.Conn) {
 		Rewrite: e.rewrite, Transport: transport, FlushInterval: -1, ErrorLog: silent,
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Del("Alt-Svc") // there is no other way to the host
-			lastOfItsConnection(r)
+			if body, ok := r.Request.Context().Value(bodyKey{}).(*unread.Body); ok {
+				body.CloseAfter(r.Header)
+			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, http.StatusBadGateway, err.Error()) },
@@ -139,41 +141,14 @@ func (e *exchange) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.ProtoMajor == 1 {
 		_ = http.NewResponseController(w).EnableFullDuplex() // which servers of this package can
-		if r.ContentLength != 0 {
-			sent := &body{ReadCloser: r.Body}
-			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, sent))
-			r.Body = sent
-		}
 	}
+	r, body := unread.Of(r)
+	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body))
 	e.proxy.ServeHTTP(w, r)
 }
 
-// body is that of a request, and knows whether it was read to its end.
-type body struct {
-	io.ReadCloser
-	ended atomic.Bool
-}
-
-// Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.ended.Store(true)
-	}
-	return n, err
-}
-
-// bodyKey is where the context of a request of HTTP/1 has its body.
+// bodyKey is where the context of a request has its body.
 type bodyKey struct{}
-
-// lastOfItsConnection has an answer that begins before the body has ended say that the
-// sandbox's connection ends with it: the server reads so much of what is left and no more, and
-// closes a connection on which the sandbox would have sent the next request.
-func lastOfItsConnection(r *http.Response) {
-	if b, ok := r.Request.Context().Value(bodyKey{}).(*body); ok && !b.ended.Load() {
-		r.Header.Set("Connection", "close")
-	}
-}
 
 // refuse tells the sandbox why, where somebody who looks for the mistake finds it.
 func refuse(w http.ResponseWriter, status int, reason string) {
