@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +215,21 @@ func TestFailedOutputIsAFailure(t *testing.T) {
 			t.Errorf("%s: status %d", args, status)
 		}
 		checkLine(t, stderr.String(), "no space left")
+	}
+}
+
+// A command that is listed under another name than its own would not be found by it.
+func TestCommandsAreListedByTheirNames(t *testing.T) {
+	for _, g := range groups(newDrivers(nil)) {
+		for _, e := range g.commands {
+			c := e.make()
+			if names := strings.Join(append([]string{c.Name()}, c.Aliases...), " "); names != e.names {
+				t.Errorf("%s is listed as %s", names, e.names)
+			}
+			if got := commandNames(newRoot(newDrivers(nil), c.Name())); !slices.Equal(got, []string{c.Name()}) {
+				t.Errorf("for %s, %q are made", c.Name(), got)
+			}
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +19,7 @@ import (
 // any other failure, or what the command itself chose.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, makers []sandbox.Maker) int {
 	drivers := newDrivers(makers)
-	root := newRoot(drivers)
+	root := newRoot(drivers, args...)
 	// A nil list would make cobra read the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
 	root.SetIn(stdin)
@@ -30,7 +32,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return status
 }
 
-func newRoot(drivers *drivers) *cobra.Command {
+// newRoot has the commands, or only the one that arguments begin with: to make all, with
+// their flags, takes longer than what many of them do.
+func newRoot(drivers *drivers, args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "aether",
 		Short: "Run and judge sandboxes for agents",
@@ -40,33 +44,85 @@ func newRoot(drivers *drivers) *cobra.Command {
   aether rank
   aether compare aethervm firecracker --why
   aether systems`,
-		Version:           readBuild().String(),
 		Args:              knownCommand,
 		RunE:              func(root *cobra.Command, _ []string) error { return root.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	addGroup(root, "sandboxes", "Sandboxes:", runCommand(drivers), createCommand(drivers), listCommand(drivers), getCommand(), execCommand(), shellCommand(), copyCommand(), logsCommand(),
-		pauseCommand(), resumeCommand(), forkCommand(), snapshotCommand(), markCommand(), rollbackCommand(), setCommand(), removeCommand(), eventsCommand(), templateCommand(drivers), poolCommand(), volumeCommand(), netCommand(), portForwardCommand(), secretCommand())
-	addGroup(root, "daemon", "The daemon that holds them:", serveCommand(drivers), keyCommand(), quotaCommand(), pruneCommand())
-	addGroup(root, "agents", "Agents:", agentCommand(drivers), mcpCommand(drivers), toolsCommand())
-	addGroup(root, "systems", "Isolation systems:", rankCommand(drivers), compareCommand(drivers), profileCommand(drivers), systemsCommand(drivers), chooseCommand(drivers), labCommand(drivers))
-	addGroup(root, "host", "This host and this build:", doctorCommand(drivers), kernelCommand(drivers), benchCommand(drivers), versionCommand(), completionCommand())
+	all := groups(drivers)
+	for _, g := range all {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+	}
 	root.SetHelpCommandGroupID("host")
+	if len(args) > 0 {
+		for _, g := range all {
+			for _, e := range g.commands {
+				if slices.Contains(strings.Fields(e.names), args[0]) {
+					g.add(root, e)
+					return root
+				}
+			}
+		}
+	}
+	root.Version = readBuild().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	for _, g := range all {
+		for _, e := range g.commands {
+			g.add(root, e)
+		}
+	}
 	return root
 }
 
-// addGroup adds commands under a title of the help.
-func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
-	root.AddGroup(&cobra.Group{ID: id, Title: title})
-	for _, c := range commands {
-		c.GroupID = id
+// group is what commands are under in the help.
+type group struct {
+	id, title string
+	commands  []entry
+}
+
+// entry is a command that is made when it is needed, under its name and aliases.
+type entry struct {
+	names string
+	make  func() *cobra.Command
+}
+
+func (g group) add(root *cobra.Command, e entry) {
+	c := e.make()
+	c.GroupID = g.id
+	root.AddCommand(c)
+}
+
+func groups(d *drivers) []group {
+	with := func(make func(*drivers) *cobra.Command) func() *cobra.Command {
+		return func() *cobra.Command { return make(d) }
 	}
-	root.AddCommand(commands...)
+	return []group{
+		{"sandboxes", "Sandboxes:", []entry{
+			{"run", with(runCommand)}, {"create", with(createCommand)}, {"list ls ps", with(listCommand)}, {"get", getCommand},
+			{"exec", execCommand}, {"shell", shellCommand}, {"cp", copyCommand}, {"logs", logsCommand}, {"pause", pauseCommand},
+			{"resume", resumeCommand}, {"fork", forkCommand}, {"snapshot", snapshotCommand}, {"mark", markCommand},
+			{"rollback", rollbackCommand}, {"set", setCommand}, {"rm remove", removeCommand}, {"events", eventsCommand},
+			{"template", with(templateCommand)}, {"pool", poolCommand}, {"volume", volumeCommand}, {"net", netCommand},
+			{"port-forward", portForwardCommand}, {"secret", secretCommand},
+		}},
+		{"daemon", "The daemon that holds them:", []entry{
+			{"serve", with(serveCommand)}, {"key", keyCommand}, {"quota", quotaCommand}, {"prune", pruneCommand},
+		}},
+		{"agents", "Agents:", []entry{
+			{"agent", with(agentCommand)}, {"mcp", with(mcpCommand)}, {"tools", toolsCommand},
+		}},
+		{"systems", "Isolation systems:", []entry{
+			{"rank", with(rankCommand)}, {"compare", with(compareCommand)}, {"profile", with(profileCommand)},
+			{"systems", with(systemsCommand)}, {"choose", with(chooseCommand)}, {"lab", with(labCommand)},
+		}},
+		{"host", "This host and this build:", []entry{
+			{"doctor", with(doctorCommand)}, {"kernel", with(kernelCommand)}, {"bench", with(benchCommand)},
+			{"version", versionCommand}, {"completion", completionCommand},
+		}},
+	}
 }
 
 // knownCommand refuses every argument that reaches the root: what is a command

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -47,13 +48,15 @@ func hidden(r rune) bool {
 }
 
 // rendition is a colour of our own, or the end of one.
-var rendition = regexp.MustCompile("\x1b\\[(?:0|" + strings.Join([]string{string(bold), string(dim), string(red), string(green), string(yellow)}, "|") + ")m")
+var rendition = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b\\[(?:0|" + strings.Join([]string{string(bold), string(dim), string(red), string(green), string(yellow)}, "|") + ")m")
+})
 
 // visiblePage is visibleLines for a page that has colours of ours.
 func visiblePage(page string) string {
 	var b strings.Builder
 	for {
-		at := rendition.FindStringIndex(page)
+		at := rendition().FindStringIndex(page)
 		if at == nil {
 			return b.String() + visibleLines(page)
 		}

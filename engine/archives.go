@@ -51,9 +51,9 @@ type archives struct {
 }
 
 // archived is what names an archive: its sender chooses, as by a digest of what is in it.
-var archived = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+var archived = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`) })
 
-func isArchiveName(text string) bool { return archived.MatchString(text) }
+func isArchiveName(text string) bool { return archived().MatchString(text) }
 
 func openArchives(f *fleet) (*archives, error) {
 	records, err := state.NewKind[archiveRecord](f.dir, "archives", archiveFormat, nil)

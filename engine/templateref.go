@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"aether/sandbox"
 )
@@ -34,9 +35,9 @@ func parseRef(text string) (templateRef, error) {
 }
 
 // aTag is what a tag looks like.
-var aTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
+var aTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`) })
 
-func isTag(text string) bool { return aTag.MatchString(text) }
+func isTag(text string) bool { return aTag().MatchString(text) }
 
 // whole says that the name alone is given, which is all versions to those who remove.
 func (r templateRef) whole() bool { return r.tag == "" && r.version == 0 }

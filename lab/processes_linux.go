@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -132,7 +133,7 @@ func (all Processes) naming(words []string, files ...string) (Processes, error) 
 }
 
 // containerName is how daemons name the control groups of containers.
-var containerName = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+var containerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{64}\b`) })
 
 // containers are the names that daemons have given to what these processes are in, without
 // the one that this program is in itself.
@@ -149,7 +150,7 @@ func (all Processes) containers() (list []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if name := containerName.Find(text); name != nil && !bytes.Contains(own, name) && !slices.Contains(list, string(name)) {
+		if name := containerName().Find(text); name != nil && !bytes.Contains(own, name) && !slices.Contains(list, string(name)) {
 			list = append(list, string(name))
 		}
 	}

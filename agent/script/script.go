@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"sync"
 
 	"aether/sandbox"
 )
@@ -60,13 +61,13 @@ type message struct {
 	said    []any    // what the answers say
 }
 
-var branch = regexp.MustCompile(`\bthis is branch ([0-9.]+), attempt\b`)
+var branch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bthis is branch ([0-9.]+), attempt\b`) })
 
 // turn finds whose turn it is in a conversation: the line, and how many turns it had.
 func turn(conversation []message) (line string, index int) {
 	line = "main"
 	for _, m := range conversation {
-		if found := branch.FindAllStringSubmatch(m.text, -1); !m.model && found != nil {
+		if found := branch().FindAllStringSubmatch(m.text, -1); !m.model && found != nil {
 			line, index = found[len(found)-1][1], 0
 		}
 		if m.model {

@@ -47,16 +47,18 @@ func (s *Said) Explain(err error) error {
 }
 
 // escape is a sequence that a terminal obeys, as of colours, titles and the cursor.
-var escape = regexp.MustCompile("\x1b(?:" +
-	`\[[0-?]*[ -/]*[@-~]` + // a control sequence
-	"|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)" + // a string, with its end
-	`|[ -/]*[0-~])`) // all else
+var escape = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(?:" +
+		`\[[0-?]*[ -/]*[@-~]` + // a control sequence
+		"|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)" + // a string, with its end
+		`|[ -/]*[0-~])`) // all else
+})
 
 // Printable is a foreign program's text without what a terminal obeys: escape
 // sequences and all else that is not to be seen are left out, except for the ends of
 // lines.
 func Printable(text string) string {
-	text = escape.ReplaceAllString(text, "")
+	text = escape().ReplaceAllString(text, "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == utf8.RuneError:

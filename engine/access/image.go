@@ -4,13 +4,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"aether/sandbox"
 )
 
 // reference is how an image in a registry is written. Nothing that a file could be
 // found by is written so: whatever is not known to be a reference counts as a path.
-var reference = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:-]*(/[a-zA-Z0-9][a-zA-Z0-9._-]*)*(:[a-zA-Z0-9_][a-zA-Z0-9._-]*)?(@sha256:[0-9a-f]{64})?$`)
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:-]*(/[a-zA-Z0-9][a-zA-Z0-9._-]*)*(:[a-zA-Z0-9_][a-zA-Z0-9._-]*)?(@sha256:[0-9a-f]{64})?$`)
+})
 
 // dockerHub is the registry of references that name none.
 const dockerHub = "docker.io"
@@ -20,7 +23,7 @@ func allowImage(p Policy, s sandbox.Spec) error {
 	switch {
 	case image == "" || image == sandbox.HostImage || slices.Contains(p.Images, image):
 		return nil
-	case !reference.MatchString(image):
+	case !reference().MatchString(image):
 		return denied("image", askOperator, "a tenant may not use %.80q, which may be a path of the host", image)
 	}
 	registry := registryOf(image)
@@ -49,7 +52,7 @@ func registryOf(image string) string {
 // localSuffixes end names that are resolved near the host alone.
 var localSuffixes = []string{"localhost", "local", "localdomain", "internal", "intranet", "private", "corp", "home", "lan", "arpa", "test", "invalid", "onion"}
 
-var label = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`)
+var label = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`) })
 
 // isPublicName says whether text is a host's name of the public DNS, by how it is
 // written: no address in any spelling, no port, and no name of the host's own
@@ -61,7 +64,7 @@ func isPublicName(text string) bool {
 		return false
 	}
 	for _, l := range labels {
-		if len(l) > 63 || !label.MatchString(l) {
+		if len(l) > 63 || !label().MatchString(l) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"aether/sandbox"
@@ -22,15 +23,17 @@ const (
 )
 
 var (
-	named = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+	named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`) })
 	// hosted is a name of at least one label whose last begins with a letter: no way of
 	// writing an address does.
-	hosted = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	hosted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	})
 )
 
 // IsName says whether a text can name a secret: letters, digits and underscores, with no
 // digit first, at most 64.
-func IsName(text string) bool { return named.MatchString(text) }
+func IsName(text string) bool { return named().MatchString(text) }
 
 // CheckName refuses what cannot name a secret. The error does not repeat the text: people
 // give a value in its place. Errors: Invalid for the field name.
@@ -61,7 +64,7 @@ func CheckHosts(hosts []string) ([]string, error) {
 
 func isHost(text string) bool {
 	name, wild := strings.CutPrefix(text, "*.")
-	return len(text) <= maxHost && hosted.MatchString(name) && (!wild || strings.Contains(name, "."))
+	return len(text) <= maxHost && hosted().MatchString(name) && (!wild || strings.Contains(name, "."))
 }
 
 // CheckMetadata refuses what cannot be kept with a secret. The error repeats none of it.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -24,13 +25,15 @@ var (
 	//go:embed style.css
 	style string
 
-	layout = template.Must(template.New("page").Funcs(template.FuncMap{
-		"style": func() template.CSS { return template.CSS(style) },
-		"score": scoreText,
-		"value": valueText,
-		"px":    pixels,
-		"on":    func(p page, axis string) part { return part{p, axis} },
-	}).Parse(text))
+	layout = sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("page").Funcs(template.FuncMap{
+			"style": func() template.CSS { return template.CSS(style) },
+			"score": scoreText,
+			"value": valueText,
+			"px":    pixels,
+			"on":    func(p page, axis string) part { return part{p, axis} },
+		}).Parse(text))
+	})
 )
 
 // page is what the template shows.
@@ -117,7 +120,7 @@ func html(w io.Writer, r run.Run, records []run.Record, kvm *besides) error {
 	p.Details = detailed(systems)
 	p.Raw = raw(systems, records)
 	var b bytes.Buffer
-	if err := layout.Execute(&b, p); err != nil {
+	if err := layout().Execute(&b, p); err != nil {
 		return err
 	}
 	_, err := w.Write(printable(b.Bytes()))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 
 	"aether/lab/run"
 	"aether/profile"
@@ -27,7 +28,9 @@ var (
 	//go:embed picture.svg
 	pictureText string
 
-	pictureLayout = template.Must(template.New("picture").Funcs(template.FuncMap{"px": pixels}).Parse(pictureText))
+	pictureLayout = sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("picture").Funcs(template.FuncMap{"px": pixels}).Parse(pictureText))
+	})
 )
 
 // picture is what the template shows: the ranking of a run at one glance.
@@ -76,7 +79,7 @@ func Picture(w io.Writer, r run.Run) error {
 	}
 	p.High = y + 20
 	var b bytes.Buffer
-	if err := pictureLayout.Execute(&b, p); err != nil {
+	if err := pictureLayout().Execute(&b, p); err != nil {
 		return err
 	}
 	_, err := w.Write(printable(b.Bytes()))

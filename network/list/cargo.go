@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 
@@ -90,11 +91,13 @@ func (a *asker) linkCargoHome(from string) (home string, err error) {
 	return home, nil
 }
 
-var cargoURL = regexp.MustCompile("(?m)^\\s*failed to (?:download from|fetch|clone into|get) `((?:sparse\\+)?[a-z]+://[^`\\s]+)`")
+var cargoURL = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?m)^\\s*failed to (?:download from|fetch|clone into|get) `((?:sparse\\+)?[a-z]+://[^`\\s]+)`")
+})
 
 // parseCargoFailure gives the URL of the index that could not be fetched.
 func parseCargoFailure(text []byte) string {
-	found := cargoURL.FindSubmatch(text)
+	found := cargoURL().FindSubmatch(text)
 	if found == nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // environment is variables as os.Environ gives them.
@@ -60,9 +61,11 @@ func (e environment) named(prefix string) map[string]string {
 }
 
 var (
-	matters   = regexp.MustCompile(`(?i)^(pip|npm_config|go[a-z]*|cargo|[a-z]*_proxy|apt_config|home|path|netrc|xdg_config)[_=]`)
-	isSecret  = regexp.MustCompile(`(?i)^[^=]*(token|password|passwd|secret|auth)`)
-	inURLUser = regexp.MustCompile(`//[^/@\s]*@`)
+	matters = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(pip|npm_config|go[a-z]*|cargo|[a-z]*_proxy|apt_config|home|path|netrc|xdg_config)[_=]`)
+	})
+	isSecret  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^[^=]*(token|password|passwd|secret|auth)`) })
+	inURLUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`//[^/@\s]*@`) })
 )
 
 // fingerprint tells environments apart that would have tools answer differently. What
@@ -70,8 +73,8 @@ var (
 func (e environment) fingerprint() string {
 	var kept []string
 	for _, one := range e {
-		if matters.MatchString(one) && !isSecret.MatchString(one) {
-			kept = append(kept, inURLUser.ReplaceAllString(one, "//"))
+		if matters().MatchString(one) && !isSecret().MatchString(one) {
+			kept = append(kept, inURLUser().ReplaceAllString(one, "//"))
 		}
 	}
 	slices.Sort(kept)

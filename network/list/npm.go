@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"aether/internal/bounded"
 )
@@ -81,7 +82,7 @@ func npmFiles(settings npmSettings, env environment) npmSettings {
 	return all
 }
 
-var npmVariable = regexp.MustCompile(`\$\{([^}]+)\}`)
+var npmVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^}]+)\}`) })
 
 // parseNpmrc reads lines of NAME = VALUE, with variables.
 func parseNpmrc(text []byte, env environment) npmSettings {
@@ -93,7 +94,7 @@ func parseNpmrc(text []byte, env environment) npmSettings {
 			continue
 		}
 		value = strings.Trim(strings.TrimSpace(value), `"'`)
-		all[strings.TrimSpace(key)] = npmVariable.ReplaceAllStringFunc(value, func(v string) string {
+		all[strings.TrimSpace(key)] = npmVariable().ReplaceAllStringFunc(value, func(v string) string {
 			return env.get(strings.TrimSuffix(v[2:len(v)-1], "?"))
 		})
 	}

@@ -200,11 +200,13 @@ func (v *visit) simple(ctx context.Context, reference string) ([]*url.URL, error
 	return parseLinks(body, at), nil
 }
 
-var linkTag = regexp.MustCompile(`(?i)<(a|base)\s(?:[^>]*?\s)?href\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)`)
+var linkTag = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)<(a|base)\s(?:[^>]*?\s)?href\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)`)
+})
 
 // parseLinks gives what the links of a page lead to.
 func parseLinks(page []byte, at *url.URL) (links []*url.URL) {
-	for _, found := range linkTag.FindAllSubmatch(page, maxEntries) {
+	for _, found := range linkTag().FindAllSubmatch(page, maxEntries) {
 		u, err := at.Parse(strings.TrimSpace(html.UnescapeString(strings.Trim(string(found[2]), `"'`))))
 		switch {
 		case err != nil:

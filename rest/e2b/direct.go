@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"aether/engine"
@@ -28,7 +29,9 @@ const (
 )
 
 // hostLabel is the first part of the host of a port, with or without a client's id.
-var hostLabel = regexp.MustCompile(`^([0-9]{1,5})-([0-9a-z]{1,64})(?:-[0-9a-z]{1,16})?$`)
+var hostLabel = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{1,5})-([0-9a-z]{1,64})(?:-[0-9a-z]{1,16})?$`)
+})
 
 // place is a port of a sandbox that a request is for.
 type place struct {
@@ -64,7 +67,7 @@ func (d *Dialect) placeOf(r *http.Request) (place, bool) {
 		host = name
 	}
 	label, domain, found := strings.Cut(strings.ToLower(host), ".")
-	parts := hostLabel.FindStringSubmatch(label)
+	parts := hostLabel().FindStringSubmatch(label)
 	if !found || parts == nil || d.domain != "" && !strings.EqualFold(domain, d.domain) {
 		return place{}, false
 	}
