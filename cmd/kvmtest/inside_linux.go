@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"time"
 
 	"aether/internal/host/guestinit"
 	"aether/internal/host/netdev"
@@ -14,6 +15,15 @@ import (
 
 // inside is the life of the lab: get ready, run the tests, say how they ended.
 func inside() {
+	go func() {
+		for {
+			if _, err := os.Stdout.Write([]byte{beat}); err != nil {
+				fmt.Fprintln(os.Stderr, "kvmtest: beat:", err)
+				return
+			}
+			time.Sleep(beatEvery)
+		}
+	}()
 	code, err := runTests()
 	if err != nil {
 		fmt.Println("kvmtest:", err)

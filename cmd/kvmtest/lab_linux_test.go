@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"aether/image/initramfs"
@@ -79,6 +80,17 @@ func TestFollow(t *testing.T) {
 		if shown := strings.ReplaceAll(console, "\r", ""); out.String() != shown && want.report == "" {
 			t.Errorf("shown %q, want %q", out.String(), shown)
 		}
+	}
+}
+
+// TestFollowBeats: a lab that only beats is heard, and what it says between is whole.
+func TestFollowBeats(t *testing.T) {
+	beats := strings.Repeat(string(rune(beat)), 200)
+	var out bytes.Buffer
+	heard := 0
+	got := follow(iotest.OneByteReader(strings.NewReader(beats+"--- PA"+beats+"SS: TestA (1s)\n"+beats)), &out, func() { heard++ })
+	if want := "--- PASS: TestA (1s)\n"; got.passed != 1 || out.String() != want || heard != 3*len(beats)+len(want) {
+		t.Errorf("%+v, heard %d times: %q", got, heard, out.String())
 	}
 }
 

@@ -107,7 +107,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.state, "state", "", "the `directory` to keep the kernel and disks in, by default in the user's cache")
 	flags.IntVar(&o.memory, "memory", 3072, "the lab's memory in `MiB`")
 	flags.DurationVar(&o.limit, "timeout", 20*time.Minute, "how long each boot may take")
-	flags.DurationVar(&o.silence, "silence", 8*time.Minute, "after how long without a word a boot stands still, and is made once more")
+	flags.DurationVar(&o.silence, "silence", 3*time.Minute, "after how long without a word a boot stands still, and is made once more")
 	if err := flags.Parse(args); err != nil {
 		return o, sandbox.Invalidf("flags", "%v", err)
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // verdict begins the line by which the lab's init says how the tests ended.
@@ -16,6 +18,14 @@ const verdict = "kvmtest: the tests ended with code "
 
 // reported begins the line by which a test that measures gives its report, as JSON.
 const reported = "kvmtest: report "
+
+// beat is what the lab's init writes to the console every beatEvery of the lab's clock, so
+// that a lab whose tests have long nothing to say is told from one that stands still. It is
+// no part of a line.
+const (
+	beat      = 0
+	beatEvery = 10 * time.Second
+)
 
 // result is how the tests of one boot ended, as the console told.
 type result struct {
@@ -35,10 +45,10 @@ func (r result) String() string {
 	return text
 }
 
-// follow copies the console line by line, calls heard for each, and takes from it how
-// the tests ended.
+// follow copies the console line by line, calls heard whenever it says something, and takes
+// from it how the tests ended.
 func follow(console io.Reader, to io.Writer, heard func()) (r result) {
-	scan := bufio.NewScanner(console)
+	scan := bufio.NewScanner(&listener{console, heard})
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
 		line := strings.TrimRight(scan.Text(), "\r")
@@ -48,9 +58,27 @@ func follow(console io.Reader, to io.Writer, heard func()) (r result) {
 			fmt.Fprintln(to, line)
 		}
 		r.note(strings.TrimSpace(line))
-		heard()
 	}
 	return r
+}
+
+// listener reads a console without its beats.
+type listener struct {
+	console io.Reader
+	heard   func()
+}
+
+func (l *listener) Read(p []byte) (int, error) {
+	for {
+		n, err := l.console.Read(p)
+		if n > 0 {
+			l.heard()
+		}
+		// A reader that gives nothing too often is taken for one that is broken.
+		if n = len(slices.DeleteFunc(p[:n], func(b byte) bool { return b == beat })); n > 0 || err != nil {
+			return n, err
+		}
+	}
 }
 
 func (r *result) note(line string) {
