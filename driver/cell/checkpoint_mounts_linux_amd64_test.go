@@ -107,10 +107,7 @@ func TestForkWithAnotherMount(t *testing.T) {
 	dir := shared(t)
 	source := mounted(t, sandbox.Mount{Source: dir, Target: "/mnt"})
 	converse(t, source, 0, "python3", "-c", adder).hear(t, "primed")
-	children, err := source.(sandbox.Forker).Fork(t.Context(), []sandbox.Spec{{Mounts: []sandbox.Mount{{Source: dir, Target: "/srv/more"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	children := forkInto(t, source, sandbox.Spec{Mounts: []sandbox.Mount{{Source: dir, Target: "/srv/more"}}})
 	defer destroy(t, children[0])
 	if got := sh(t, children[0], "cat /mnt/file /srv/more/file"); got != "outsideoutside" {
 		t.Errorf("got %q", got)

@@ -120,11 +120,7 @@ func TestCheckpointSurvivesARestartOfTheHost(t *testing.T) {
 
 	first := goOn(t, driver, filepath.Join(dir, "kept"), sandbox.Spec{})
 	now := wantClock(t, first, pid, then)
-	forked, err := first.(sandbox.Forker).Fork(t.Context(), []sandbox.Spec{{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { destroy(t, forked[0]) })
+	forked := fork(t, first, 1)
 	wantClock(t, forked[0], pid, now)
 	wantClock(t, goOn(t, driver, checkpointOf(t, first), sandbox.Spec{}), pid, now)
 	for _, instance := range []sandbox.Instance{first, forked[0]} {

@@ -87,16 +87,10 @@ func (c *conversation) say(t testing.TB, text string) {
 	}
 }
 
-// fork forks a source that may be in a state that has to pass first: it may wait for a disk.
-func fork(t testing.TB, source sandbox.Instance, n int) (children []sandbox.Instance) {
+// fork forks a source, and has the children destroyed with the test.
+func fork(t testing.TB, source sandbox.Instance, n int) []sandbox.Instance {
 	t.Helper()
-	var err error
-	if !eventually(10*time.Second, func() bool {
-		children, err = source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, n))
-		return err == nil || !passes(err)
-	}) || err != nil {
-		t.Fatal(err)
-	}
+	children := forkInto(t, source, make([]sandbox.Spec, n)...)
 	for _, child := range children {
 		t.Cleanup(func() { destroy(t, child) })
 	}

@@ -389,9 +389,3 @@ func ask(ctx context.Context, instance sandbox.Instance, pid int, line, want str
 	}
 	return nil
 }
-
-// passes says that an error is one of a state that passes.
-func passes(err error) bool {
-	var e *sandbox.Error
-	return errors.As(err, &e) && e.Retry
-}

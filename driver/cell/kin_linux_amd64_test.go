@@ -33,17 +33,16 @@ func TestSnapshotsOfForksShareMemory(t *testing.T) {
 	python := converse(t, source, 0, "python3", "-c", collector)
 	python.hear(t, "primed")
 	const count = 4
-	children, err := source.(sandbox.Forker).Fork(t.Context(), make([]sandbox.Spec, count))
-	if err != nil {
-		t.Fatal(err)
-	}
+	children := forkInto(t, source, make([]sandbox.Spec, count)...)
 	var kept, sums [count]string
 	for i, child := range children {
 		c := converse(t, child, python.pid)
 		c.say(t, []string{"5", "100000", "2000000", "30000000"}[i])
-		if sums[i], err = c.lines.ReadString('\n'); err != nil {
+		line, err := c.lines.ReadString('\n')
+		if err != nil {
 			t.Fatal(err)
 		}
+		sums[i] = line
 		kept[i] = keep(t, child, sandbox.Checkpoint)
 	}
 	if size := sizeOf(t, options.SnapshotDir); size > 2*32<<20 {

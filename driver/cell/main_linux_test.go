@@ -159,3 +159,22 @@ func eventually(within time.Duration, holds func() bool) bool {
 		}
 	}
 }
+
+// forkInto forks a source that may be in a state that has to pass first: it may wait for a disk.
+func forkInto(t testing.TB, source sandbox.Instance, specs ...sandbox.Spec) (children []sandbox.Instance) {
+	t.Helper()
+	var err error
+	if !eventually(10*time.Second, func() bool {
+		children, err = source.(sandbox.Forker).Fork(t.Context(), specs)
+		return err == nil || !passes(err)
+	}) || err != nil {
+		t.Fatal(err)
+	}
+	return children
+}
+
+// passes says that an error is one of a state that passes.
+func passes(err error) bool {
+	var e *sandbox.Error
+	return errors.As(err, &e) && e.Retry
+}

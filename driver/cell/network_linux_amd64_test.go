@@ -100,11 +100,7 @@ while True:
 		return shout(t, i, fmt.Sprintf("touch /tmp/go%[1]d; until test -e /tmp/said%[1]d; do sleep 0.01; done; cat /tmp/said%[1]d", n))
 	}
 	first := go1(source, 1)
-	children, err := source.(sandbox.Forker).Fork(t.Context(), []sandbox.Spec{{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer destroy(t, children[0])
+	children := fork(t, source, 1)
 	if again := go1(source, 2); again != first || !strings.HasPrefix(again, "> x by 198.18.") {
 		t.Errorf("the source: %q, and before %q", again, first)
 	}

@@ -183,15 +183,11 @@ func TestEndOfASlowCell(t *testing.T) {
 func TestForkHasARate(t *testing.T) {
 	driver, _ := newDriver(t)
 	source := newRated(t, driver, ratedSpec(slowly, 0), "limits.disk_read_rate")
-	forker, ok := source.(sandbox.Forker)
-	if !ok {
+	if _, ok := source.(sandbox.Forker); !ok {
 		t.Skip("cells are not forked on this architecture")
 	}
 	sh(t, source, writeSynced)
-	children, err := forker.Fork(t.Context(), []sandbox.Spec{{}, {Limits: sandbox.Limits{DiskReadRate: 64 * slowly}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	children := forkInto(t, source, sandbox.Spec{}, sandbox.Spec{Limits: sandbox.Limits{DiskReadRate: 64 * slowly}})
 	defer destroy(t, children[0])
 	defer destroy(t, children[1])
 	own := timed(t, children[0], "sync; "+readSlowly)
