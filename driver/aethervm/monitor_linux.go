@@ -73,7 +73,9 @@ func (m *monitor) Pause(ctx context.Context) error { return m.tell(ctx, "pause")
 func (m *monitor) Resume(ctx context.Context) error { return m.tell(ctx, "resume") }
 
 // Save implements vmm.Monitor.
-func (m *monitor) Save(ctx context.Context, to vmm.State) error { return m.tell(ctx, "save", to.File) }
+func (m *monitor) Save(ctx context.Context, to vmm.State) error {
+	return m.tell(ctx, "save", to.File, to.Pages)
+}
 
 // Load implements vmm.Monitor.
 func (m *monitor) Load(ctx context.Context, from vmm.State) error {

@@ -51,7 +51,7 @@ func TestTold(t *testing.T) {
 	}
 	defer state.Close()
 	files := vmm.BootFiles{KernelArgs: words, Root: state, Memory: state, Kernel: state, Initramfs: state, Writable: []*os.File{state, state}, Longest: 7}
-	for _, err := range []error{m.Hello(t.Context()), m.(vmm.Booter).BootFrom(t.Context(), vmm.Hardware{MemoryMiB: 160, CPUs: 2}, files), m.Pause(t.Context()), m.Save(t.Context(), vmm.State{File: state}),
+	for _, err := range []error{m.Hello(t.Context()), m.(vmm.Booter).BootFrom(t.Context(), vmm.Hardware{MemoryMiB: 160, CPUs: 2}, files), m.Pause(t.Context()), m.Save(t.Context(), vmm.State{File: state, Pages: state}),
 		m.Resume(t.Context()), m.Load(t.Context(), vmm.State{File: state, Root: state, Longest: 9})} {
 		if err != nil {
 			t.Error(err)
@@ -92,7 +92,7 @@ func TestLateAnswer(t *testing.T) {
 	if err := errors.Join(m.Hello(t.Context()), m.Pause(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Save(ctx, vmm.State{File: state}); !errors.Is(err, context.Canceled) {
+	if err := m.Save(ctx, vmm.State{File: state, Pages: state}); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
 	close(saved)

@@ -149,7 +149,7 @@ func (m *machine) prepareCopy() (f *copyFiles, err error) {
 			err = errors.Join(err, f.close())
 		}
 	}()
-	if f.Pages, err = os.Open(fmt.Sprintf("/proc/%d/pagemap", m.process.pid)); err != nil {
+	if f.Pages, err = m.openPages(); err != nil {
 		return f, err
 	}
 	if f.State, err = launch.MemoryFile("state", 0); err != nil {
@@ -163,6 +163,12 @@ func (m *machine) prepareCopy() (f *copyFiles, err error) {
 	}
 	f.Frozen, f.Next = m.writable.written(), f.next.written()
 	return f, nil
+}
+
+// openPages opens what the kernel knows of the pages of the machine's process, which itself
+// has no /proc.
+func (m *machine) openPages() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/%d/pagemap", m.process.pid))
 }
 
 // takeCopy has nobody change any more what the monitor says that children go on from.

@@ -132,6 +132,8 @@ type State struct {
 	// what the files have at most that it writes.
 	Root    *os.File
 	Longest int64
+	// Pages is the pagemap of such a program's process, to save by.
+	Pages *os.File
 	// Disk are the files of a writable disk, the last of which is the machine's own.
 	Disk []*os.File
 }

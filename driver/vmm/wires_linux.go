@@ -180,11 +180,18 @@ func (w *wires) save(ctx context.Context, m *machine, dir string) error {
 func (w *wires) keepDisk(m *machine, name string) error { return linkOrCopy(m.disk, name) }
 
 func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemory bool) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	state := State{WithoutMemory: withoutMemory}
+	var err error
+	if w.handed {
+		if state.Pages, err = m.openPages(); err != nil {
+			return err
+		}
+		defer state.Pages.Close()
+	}
+	if state.File, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return err
 	}
-	return errors.Join(m.monitor.Save(ctx, State{File: file, WithoutMemory: withoutMemory}), file.Close())
+	return errors.Join(m.monitor.Save(ctx, state), state.File.Close())
 }
 
 // load implements workplace.

@@ -222,7 +222,7 @@ func TestProcess(t *testing.T) {
 	if got := source.fileLimit(); got != "33554432" {
 		t.Errorf("its files may have %s bytes", got)
 	}
-	source.tell("save", state, "the machine is not paused")
+	source.save(state, "the machine is not paused")
 	source.tell("load 33554432", state, "there is a machine already")
 	source.tell("pause", nil, "ok")
 	source.tell("pause", nil, "the machine is paused")
@@ -232,7 +232,11 @@ func TestProcess(t *testing.T) {
 		}
 	}
 	mark(1)
-	source.tell("save", state, "ok")
+	held := blocksOf(t, source.memory)
+	source.save(state, "ok")
+	if now := blocksOf(t, source.memory); now != held {
+		t.Errorf("by being saved its memory has grown from %d blocks to %d", held, now)
+	}
 	mark(0)
 	source.tell("resume", nil, "ok")
 	source.tell("nonsense", nil, "the machine is not paused")
@@ -258,14 +262,40 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// fork has the process fork its machine, and gives the state and which of its files and a
-// layer are left, sealed.
-func (p *vmmProcess) fork(files []*os.File, disk ...*os.File) (state *os.File, left []*os.File) {
+// save has the state of the machine written to a file.
+func (p *vmmProcess) save(to *os.File, want string) {
+	p.t.Helper()
+	pages := p.pages()
+	defer pages.Close()
+	p.send("save", to, pages)
+	p.want("save", want)
+}
+
+// pages opens the pagemap of the process.
+func (p *vmmProcess) pages() *os.File {
 	p.t.Helper()
 	pages, err := os.Open("/proc/" + strconv.Itoa(p.child.Pid()) + "/pagemap")
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return pages
+}
+
+// blocksOf is how much a file in memory holds.
+func blocksOf(t *testing.T, file *os.File) int64 {
+	t.Helper()
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Blocks
+}
+
+// fork has the process fork its machine, and gives the state and which of its files and a
+// layer are left, sealed.
+func (p *vmmProcess) fork(files []*os.File, disk ...*os.File) (state *os.File, left []*os.File) {
+	p.t.Helper()
+	pages := p.pages()
 	defer pages.Close()
 	state = memoryFile(p.t, 0)
 	all := append(slices.Clone(files), memoryFile(p.t, testMemory))
@@ -365,7 +395,7 @@ func TestGeneration(t *testing.T) {
 	}
 	saved := memoryFile(t, 0)
 	source.tell("pause", nil, "ok")
-	source.tell("save", saved, "ok")
+	source.save(saved, "ok")
 	source.tell("resume", nil, "ok")
 	state, files := source.fork([]*os.File{source.memory})
 	for _, from := range [][]*os.File{{saved}, append([]*os.File{state}, files...)} {
@@ -414,7 +444,7 @@ func TestWritableDisk(t *testing.T) {
 	}
 	saved := memoryFile(t, 0)
 	source.tell("pause", nil, "ok")
-	source.tell("save", saved, "ok")
+	source.save(saved, "ok")
 	source.tell("resume", nil, "ok")
 	merged := memoryFile(t, 0)
 	if err := blocklayer.Merge(merged, base, []*os.File{read}); err != nil {

@@ -66,12 +66,13 @@ func hardwareSize(cpus int) int {
 	return len(new(kvm.VMState).Bytes()) + binary.Size(sharedState{}) + cpus*len(new(kvm.CPUState).Bytes())
 }
 
-// Save writes the state of a paused machine to a file, with its memory.
-func (m *Machine) Save(to *os.File) error {
+// Save writes the state of a paused machine to a file, with its memory, which may hold
+// something where filled says.
+func (m *Machine) Save(to *os.File, filled []guestmem.Extent) error {
 	if err := to.Truncate(memoryStart + int64(len(m.memory.Bytes()))); err != nil {
 		return err
 	}
-	sums, err := writeMemory(to, m.memory.Bytes())
+	sums, err := writeMemory(to, m.memory.Bytes(), filled)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package guestmem
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,9 +18,10 @@ import (
 // into one more file, so that others can go on from there.
 type Layers struct {
 	*Mapping
-	files []*os.File
-	runs  []Extent // all of the memory, one after another
-	state layersState
+	files  []*os.File
+	offset int64    // of the memory in the file, while it is borrowed
+	runs   []Extent // all of the memory, one after another
+	state  layersState
 }
 
 // layersState is how the memory is mapped.
@@ -94,7 +96,7 @@ func newLayers(file *os.File, offset, size int64, state layersState) (*Layers, e
 	if err != nil {
 		return nil, err
 	}
-	return &Layers{Mapping: m, files: []*os.File{file}, runs: []Extent{{0, size, 0}}, state: state}, nil
+	return &Layers{Mapping: m, files: []*os.File{file}, offset: offset, runs: []Extent{{0, size, 0}}, state: state}, nil
 }
 
 // Join maps what Freeze has made of a machine of a size. The files become the memory's.
@@ -169,19 +171,23 @@ func (l *Layers) Freeze(pages io.ReaderAt, layer *os.File) (kept []int, err erro
 		return nil, err
 	}
 	number := uint32(len(l.files))
-	switch {
-	case l.state == borrowed:
-		written = []Extent{{0, int64(l.size), number}}
-	case len(l.files) >= maxFiles: // all but what is in a file that stays
+	if len(l.files) >= maxFiles { // all but what is in a file that stays
 		written = above(l.runs, written, number)
 	}
 	written = join(l.runs, written)
-	for _, e := range written {
+	filled := written
+	if l.state == borrowed {
+		written = []Extent{{0, int64(l.size), number}}
+		if filled, err = l.Filled(pages); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range filled {
 		if err := l.keep(layer, e); err != nil {
 			return nil, err
 		}
 	}
-	l.files = append(l.files, layer)
+	l.files, l.offset = append(l.files, layer), 0
 	for _, e := range written {
 		if err := l.place(e); err != nil {
 			return nil, err
@@ -265,6 +271,50 @@ func (l *Layers) written(pages io.ReaderAt) (list []Extent, err error) {
 		list = append(list, next)
 	}
 	return list, nil
+}
+
+// Filled are the runs of memory that may hold something, one after another: what the files
+// have, and the machine's own. Whoever read the rest would have the kernel make pages of it,
+// which are then shared by all machines over the same file. pages is the pagemap of this
+// process.
+func (l *Layers) Filled(pages io.ReaderAt) (list []Extent, err error) {
+	data := make([]*Data, len(l.files))
+	for n, file := range l.files {
+		data[n] = NewData(file)
+	}
+	for _, e := range l.runs {
+		for at, end := e.Start, e.Start+e.Size; at < end; {
+			first, last, err := data[e.File].From(l.offset + at)
+			if err != nil {
+				return nil, fmt.Errorf("guestmem: look for what a file has: %w", err)
+			}
+			if first, at = first-l.offset, min(last-l.offset, end); first < end {
+				list = append(list, Extent{Start: first, Size: at - first})
+			}
+		}
+	}
+	if l.state == whole {
+		return list, nil
+	}
+	written, err := l.written(pages)
+	if err != nil {
+		return nil, err
+	}
+	return union(list, written), nil
+}
+
+// union is what is in one of two lists of runs, or in both.
+func union(a, b []Extent) (list []Extent) {
+	both := slices.Concat(a, b)
+	slices.SortFunc(both, func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
+	for _, e := range both {
+		if n := len(list) - 1; n >= 0 && e.Start <= list[n].Start+list[n].Size {
+			list[n].Size = max(list[n].Size, e.Start+e.Size-list[n].Start)
+			continue
+		}
+		list = append(list, Extent{Start: e.Start, Size: e.Size})
+	}
+	return list
 }
 
 // above is what is written, and all that is not in the first of the files.

@@ -61,6 +61,75 @@ func frozen(t *testing.T, l *Layers, pages *os.File) *Layers {
 	return child
 }
 
+// TestFilled: what a file has and what was written is found, however the memory is mapped, and
+// nothing becomes of the rest by being looked for.
+func TestFilled(t *testing.T) {
+	const size = 64 * pageSize
+	pages := openPages(t)
+	const before = 5 * pageSize // what is not of the memory
+	file, saved := memoryFile(t, size), memoryFile(t, before+size)
+	l, err := NewLayers(file, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	watched := []*os.File{file, saved}
+	blocks := func() (sum int64) {
+		for _, file := range watched {
+			var stat unix.Stat_t
+			if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+				t.Fatal(err)
+			}
+			sum += stat.Blocks
+		}
+		return sum
+	}
+	want := func(what string, l *Layers, runs ...Extent) {
+		t.Helper()
+		before := blocks()
+		got, err := l.Filled(pages)
+		if err != nil || !slices.Equal(got, runs) {
+			t.Errorf("%s: %v, %v, want %v", what, got, err, runs)
+		}
+		if now := blocks(); now != before {
+			t.Errorf("%s: the files have grown from %d blocks to %d", what, before, now)
+		}
+	}
+	page := func(first, count int64) Extent { return Extent{Start: first * pageSize, Size: count * pageSize} }
+	write := func(l *Layers, page int) { l.Bytes()[page*pageSize+7] = 1 }
+	want("nothing", l)
+	write(l, 3)
+	write(l, 4)
+	write(l, 63)
+	want("in a file of its own", l, page(3, 2), page(63, 1))
+	child := frozen(t, l, pages)
+	want("a copy", child, page(3, 2), page(63, 1))
+	write(child, 30) // of which the kernel makes a page of the file, too
+	want("a copy, and written since", child, page(3, 2), page(30, 1), page(63, 1))
+	write(child, 63)
+	write(child, 5)
+	want("a copy of it", frozen(t, child, pages), page(3, 3), page(30, 1), page(63, 1))
+
+	if _, err := saved.WriteAt([]byte{1}, before+9*pageSize); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := saved.WriteAt([]byte{1}, 4*pageSize); err != nil {
+		t.Fatal(err)
+	}
+	borrowed, err := Borrow(saved, before, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer borrowed.Close()
+	write(borrowed, 11)
+	want("borrowed", borrowed, page(9, 1), page(11, 1))
+	watched = watched[:1] // the other is closed
+	if copied := frozen(t, borrowed, pages); copied.Bytes()[9*pageSize] != 1 || copied.Bytes()[11*pageSize+7] != 1 {
+		t.Error("a copy of what is borrowed is another")
+	}
+	want("borrowed, and frozen", borrowed, page(9, 1), page(11, 1))
+}
+
 // TestLayers: forks of forks, and of the source again and again, have each what was there,
 // and nothing of what others write later. There are never many files.
 func TestLayers(t *testing.T) {

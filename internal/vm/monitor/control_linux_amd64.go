@@ -92,8 +92,8 @@ func (p *process) do(request string, rights []byte) (string, error) {
 		p.paused = false
 		p.machine.Resume()
 		return "", nil
-	case request == "save" && len(files) == 1:
-		return "", p.save(files[0])
+	case request == "save" && len(files) == 2:
+		return "", p.save(files[0], files[1])
 	}
 	return "", errUnknown
 }
@@ -131,15 +131,19 @@ func (p *process) openDisk(files []*os.File) (err error) {
 	return err
 }
 
-// save writes the state of a machine that is paused. Of its writable disk whoever asks has the
-// files, of which the uppermost says what it holds.
-func (p *process) save(to *os.File) error {
+// save writes the state of a machine that is paused; pages is the pagemap of this process. Of its
+// writable disk whoever asks has the files, of which the uppermost says what it holds.
+func (p *process) save(to, pages *os.File) error {
 	if p.writable != nil {
 		if err := p.writable.Note(); err != nil {
 			return err
 		}
 	}
-	return p.machine.Save(to)
+	filled, err := p.layers.Filled(pages)
+	if err != nil {
+		return err
+	}
+	return p.machine.Save(to, filled)
 }
 
 func closeAll(files []*os.File) {
