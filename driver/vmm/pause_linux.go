@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
+	"syscall"
 	"time"
 
 	"aether/driver/lifetime"
@@ -89,13 +91,37 @@ const wakeTime = 30 * time.Second
 func (m *machine) wake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, wakeTime)
 	defer cancel()
-	if err := m.line.await(ctx, m.process.over); err != nil {
-		return m.ending(err)
+	for {
+		err := m.line.await(ctx, m.process.over)
+		if err != nil {
+			return m.ending(err)
+		}
+		if err = m.refresh(ctx); !isCut(err) {
+			return m.ending(err)
+		}
+		// A guest that goes on from a saved state is told that its connections are gone, and
+		// may hear that when it has taken a new one already, which it then cuts, too.
+		select {
+		case <-m.process.over:
+			return m.ending(err)
+		case <-ctx.Done():
+			return m.ending(err)
+		case <-time.After(attemptWait):
+		}
 	}
+}
+
+// refresh can be done again.
+func (m *machine) refresh(ctx context.Context) error {
 	secret := make([]byte, 64)
 	_, _ = rand.Read(secret) // never fails
 	if err := pid1.AddEntropy(ctx, m.line.Dial, secret); err != nil {
-		return m.ending(err)
+		return err
 	}
-	return m.ending(pid1.SetClock(ctx, m.line.Dial, time.Now()))
+	return pid1.SetClock(ctx, m.line.Dial, time.Now())
+}
+
+// isCut says that a connection ended before there was an answer.
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
