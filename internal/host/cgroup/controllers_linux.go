@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strconv"
@@ -66,7 +67,7 @@ func stepAside(own node) error {
 // stepBack undoes stepAside. Where others have since made groups with
 // controllers beside ours, the program has to stay where it is, which harms
 // nobody: its empty group goes with the group around it.
-func stepBack(t tree, name string) error {
+func stepBack(ctx context.Context, t tree, name string) error {
 	base := node{unix.AT_FDCWD, t.base}
 	err := base.write("cgroup.subtree_control", switches('-', t.holds))
 	if err == nil {
@@ -78,7 +79,27 @@ func stepBack(t tree, name string) error {
 	if err != nil {
 		return err
 	}
-	return base.child(name + selfSuffix).rmdir()
+	return base.child(name+selfSuffix).clear(ctx, base)
+}
+
+// clear moves the processes of a group to another, and removes it. What the program has
+// started since it stepped aside is in there with it, and may start more meanwhile.
+func (n node) clear(ctx context.Context, to node) error {
+	for range 100 {
+		pids, err := n.processes()
+		if err != nil {
+			return err
+		}
+		if len(pids) == 0 {
+			break
+		}
+		for _, pid := range pids {
+			if err := to.write("cgroup.procs", strconv.AppendInt(nil, int64(pid), 10)); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+	}
+	return n.remove(ctx)
 }
 
 func ownPid() []byte { return strconv.AppendInt(nil, int64(os.Getpid()), 10) }

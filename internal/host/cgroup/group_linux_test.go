@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +55,35 @@ func entered(t *testing.T, pid int, program string) {
 		return string(name) == program+"\n"
 	}) {
 		t.Fatalf("process %d runs %q, not %s", pid, name, program)
+	}
+}
+
+// TestClear: a group in which the program has left processes, and some that are just ending, goes,
+// and they go on in another.
+func TestClear(t *testing.T) { onEachLayout(t, clears) }
+
+func clears(t *testing.T, o *Owner) {
+	from, to := group(t, o, Limits{}), group(t, o, Limits{})
+	living, dying := play(t, from, "sleep"), play(t, from, "sleep")
+	for _, cmd := range []*exec.Cmd{living, dying} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		entered(t, cmd.Process.Pid, programName(t))
+	}
+	if err := dying.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	n := from.controlNode()
+	if err := n.clear(t.Context(), to.controlNode()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.rmdir(); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("the group is still there: %v", err)
+	}
+	if pids, err := to.controlNode().processes(); err != nil || !slices.Contains(pids, living.Process.Pid) {
+		t.Errorf("%v, %v: process %d is not among them", pids, err, living.Process.Pid)
 	}
 }
 

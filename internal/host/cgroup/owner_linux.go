@@ -133,7 +133,7 @@ func (o *Owner) Close(ctx context.Context) error {
 	}
 	for _, t := range o.host.trees {
 		if t.crowded && err == nil {
-			err = stepBack(t, o.name)
+			err = stepBack(ctx, t, o.name)
 		}
 	}
 	if err == nil {
