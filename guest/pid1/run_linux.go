@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"sync"
 
 	"aether/guest"
 	"aether/guest/local"
@@ -22,9 +21,7 @@ const (
 	gcPercent  = 50
 	// parallel is how many of its threads run at a time.
 	parallel = 4
-	// spareThreads are made at the start: a Go program that needs one more thread
-	// and cannot have it, because commands have used up the limit on processes,
-	// ends, and this one must not.
+	// spareThreads are made at the start: commands may use up the limit on processes.
 	spareThreads = 16
 )
 
@@ -101,23 +98,6 @@ func load(modules []string) error {
 	return nil
 }
 
-// makeThreads makes threads, all at once, that the runtime keeps for later.
-func makeThreads(count int) {
-	var made sync.WaitGroup
-	made.Add(count)
-	release := make(chan struct{})
-	for range count {
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			made.Done()
-			<-release
-		}()
-	}
-	made.Wait()
-	close(release)
-}
-
 // Run serves as the init of a container until its host is gone. Nothing is set
 // up: the container's driver did.
 func Run(c Config) error {
@@ -149,7 +129,7 @@ func settle() {
 	debug.SetMemoryLimit(memoryGoal)
 	debug.SetGCPercent(gcPercent)
 	runtime.GOMAXPROCS(min(parallel, runtime.NumCPU()))
-	makeThreads(spareThreads)
+	guestinit.MakeThreads(spareThreads)
 	// Caught and dropped, so that a command that signals everybody ends itself and
 	// not its sandbox. Ignored ones would be ignored by commands as well.
 	signal.Notify(make(chan os.Signal, 1))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"aether/internal/host/guestinit"
 )
 
 // life is how long the program stays at most, whoever forgets it.
@@ -57,6 +59,7 @@ var kinds = map[string]kind{
 func Serve(in io.Reader, out io.Writer) error {
 	var h held
 	defer h.free()
+	guestinit.MakeThreads(spareThreads)
 	time.AfterFunc(life, func() { panic("neighbourtest: nobody ended this program") })
 	scan := bufio.NewScanner(in)
 	for scan.Scan() {

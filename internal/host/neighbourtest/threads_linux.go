@@ -8,7 +8,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"aether/internal/host/guestinit"
 )
+
+// spareThreads are kept at all times: a flood of processes in its sandbox must not end
+// this program.
+const spareThreads = 4
 
 // onThread runs fn on a thread of its own, which stays until what it holds is let go
 // of: signals that wait for a thread and the keys of one end with it.
@@ -23,6 +29,7 @@ func (h *held) onThread(fn func() error) error {
 	h.later(func() {
 		close(end)
 		awaitGone(task)
+		guestinit.MakeThreads(spareThreads)
 	})
 	return <-did
 }
