@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -68,13 +70,13 @@ func TestFollow(t *testing.T) {
 		"":                                     {},
 		reported + "{\"rounds\":5}\r\n":        {report: `{"rounds":5}`},
 		"--- PASS: TestA (1s)\r\n    --- PASS: TestA/b (0s)\n    --- FAIL: TestA/c (0s)\n--- SKIP: TestB (0s)\n": {
-			passed: 2, failed: 1, skipped: 1},
-		"--- SKIP: " + suiteName + " (1s)\n    --- SKIP: " + suiteName + "/a (1s)\n": {skipped: 2, suiteSkipped: true},
-		"    --- SKIP: " + suiteName + "/a (1s)\n":                                   {skipped: 1},
-		"--- SKIP: TestAethervm (1s)\n":                                              {skipped: 1, suiteSkipped: true},
+			passed: 2, failed: 1, skipped: 1, ended: []string{"TestA", "TestA/b", "TestA/c", "TestB"}},
+		"--- SKIP: " + suiteName + " (1s)\n    --- SKIP: " + suiteName + "/a (1s)\n": {skipped: 2, ended: []string{suiteName, suiteName + "/a"}, suiteSkipped: true},
+		"    --- SKIP: " + suiteName + "/a (1s)\n":                                   {skipped: 1, ended: []string{suiteName + "/a"}},
+		"--- SKIP: TestAethervm (1s)\n":                                              {skipped: 1, ended: []string{"TestAethervm"}, suiteSkipped: true},
 	} {
 		var out bytes.Buffer
-		if got := follow(strings.NewReader(console), &out, func() {}); got != want {
+		if got := follow(strings.NewReader(console), &out, func() {}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v", console, got)
 		}
 		if shown := strings.ReplaceAll(console, "\r", ""); out.String() != shown && want.report == "" {
@@ -108,24 +110,69 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestBootThatStandsStill: it is made once more, and only once.
+// TestBootThatStandsStill: what has not ended is run at the next boot, until none more ends in
+// two.
 func TestBootThatStandsStill(t *testing.T) {
-	var (
-		r    result
-		err  error
-		said string
-	)
-	for _, silence := range []time.Duration{500 * time.Millisecond, 5 * time.Second, 50 * time.Second} { // until the host is fast enough
-		r, said, err = bootOf(t, silence, `[ -e first ] && echo "`+verdict+`0" || { : >first; exec sleep 1000; }`)
-		if err == nil {
-			break
+	const still = "exec sleep 1000"
+	for _, c := range []struct {
+		script string // of the boot $n
+		want   result
+		err    error
+	}{
+		{`case $n in 1) ` + still + `;; *) echo "` + verdict + `0"; esac`, result{found: true, boots: 2}, nil},
+		{still, result{boots: 2}, errStill},
+		{`case $n in
+		1) echo "--- PASS: TestA/b.c (1s)"; ` + still + `;;
+		2) grep -aqF '^TestA$/^b\\.c$' initramfs && ` + still + `;;
+		3) echo "--- FAIL: TestB (1s)"; ` + still + `;;
+		4) grep -aqF '^TestA$/^b\\.c$|^TestB$' initramfs && echo "--- PASS: TestC (1s)" && echo "` + verdict + `0"; esac`,
+			result{code: 1, found: true, passed: 2, failed: 1, ended: []string{"TestA/b.c", "TestB", "TestC"}, boots: 4}, nil},
+	} {
+		var (
+			r    result
+			err  error
+			said string
+		)
+		for _, silence := range []time.Duration{time.Second, 10 * time.Second} { // if the host is slow
+			r, said, err = bootOf(t, silence, `n=$(($(cat boots 2>/dev/null) + 1)); echo $n >boots; `+c.script)
+			if reflect.DeepEqual(r, c.want) {
+				break
+			}
+		}
+		if !errors.Is(err, c.err) || !reflect.DeepEqual(r, c.want) || strings.Count(said, "what is left of files") != c.want.boots-1 {
+			t.Errorf("%s: %+v, %v: %s", c.script, r, err, said)
 		}
 	}
-	if err != nil || !r.found || !r.again || strings.Count(said, "once more") != 1 {
-		t.Errorf("%+v, %v: %s", r, err, said)
+}
+
+// TestWhatIsLeft: a program of tests says which ended, and runs what is left of them.
+func TestWhatIsLeft(t *testing.T) {
+	names := []string{"a", "b c", "d|e", "f(g", "h[i/j", "k.l"}
+	const inner = "AETHER_KVMTEST_INNER"
+	if os.Getenv(inner) != "" {
+		for _, name := range names {
+			t.Run(name, func(t *testing.T) {})
+		}
+		return
 	}
-	if r, said, err = bootOf(t, 300*time.Millisecond, "exec sleep 1000"); !errors.Is(err, errStill) || !r.again || strings.Count(said, "once more") != 1 {
-		t.Errorf("%+v, %v: %s", r, err, said)
+	ended := func(p part) []string {
+		cmd := exec.Command(os.Args[0], append([]string{"-test.v=test2json"}, p.arguments()...)...)
+		cmd.Env = append(os.Environ(), inner+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatal(err, string(out))
+		}
+		return follow(bytes.NewReader(out), io.Discard, func() {}).ended
+	}
+	all := part{run: "^" + t.Name() + "$", skip: []string{"^" + t.Name() + "$/^(a|z)$"}}
+	first := ended(all)
+	if len(first) != len(names) { // without one, with the test itself
+		t.Fatalf("ended: %q", first)
+	}
+	for _, name := range first[:len(first)-1] {
+		if got := ended(all.without([]string{name})); len(got) != len(first)-1 || slices.Contains(got, name) {
+			t.Errorf("without %q: %q", name, got)
+		}
 	}
 }
 
@@ -177,21 +224,21 @@ func TestPartsAreGroupsOfTheSuite(t *testing.T) {
 		}
 	}
 	rest := options{}.parts()[0]
-	if pattern := rest.args[1]; rest.args[0] != "-test.skip" || pattern != "^TestConformance$/^("+strings.Join(heavy, "|")+")$" {
-		t.Errorf("the first part leaves out %q", rest.args)
+	if args := rest.arguments(); !slices.Equal(args, []string{"-test.skip", "^TestConformance$/^(" + strings.Join(heavy, "|") + ")$"}) {
+		t.Errorf("the first part has %q", args)
 	}
 	for name, o := range map[string]options{"TestBeside": {compare: true, crowds: 1}, "TestCrowds": {crowds: 1}} {
-		if list := o.parts(); len(list) != 1 || !slices.Equal(list[0].args, []string{"-test.run", "^" + name + "$"}) || list[0].pkg != "./lab/monitor" {
+		if list := o.parts(); len(list) != 1 || !slices.Equal(list[0].arguments(), []string{"-test.run", "^" + name + "$"}) || list[0].pkg != "./lab/monitor" {
 			t.Errorf("%+v", list)
 		}
 	}
-	if only := (options{tests: "TestX"}).parts(); len(only) != 1 || !slices.Equal(only[0].args, []string{"-test.run", "TestX"}) {
+	if only := (options{tests: "TestX"}).parts(); len(only) != 1 || !slices.Equal(only[0].arguments(), []string{"-test.run", "TestX"}) {
 		t.Errorf("%+v", only)
 	}
 	// The test of the whole program is alone, or the last.
 	for want, o := range map[int]options{1: {driver: "aethervm", whole: true}, len(heavy) + 2: {driver: "aethervm"}} {
 		list := o.parts()
-		if last := list[len(list)-1]; len(list) != want || last.pkg != "./cmd/aether" || !slices.Equal(last.args, []string{"-test.run", "^TestAethervm$"}) {
+		if last := list[len(list)-1]; len(list) != want || last.pkg != "./cmd/aether" || !slices.Equal(last.arguments(), []string{"-test.run", "^TestAethervm$"}) {
 			t.Errorf("%+v: %+v", o, list)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ var heavy = []string{
 type part struct {
 	name string
 	pkg  string   // whose test binary is run
-	args []string // of that
+	run  string   // the pattern of tests, or empty for all
+	skip []string // patterns of tests that are not run
 }
 
 // program is where the lab has the test binary of a package.
@@ -39,19 +41,19 @@ func program(pkg string) string { return filepath.Join(labDir, filepath.Base(pkg
 func (o options) parts() []part {
 	switch {
 	case o.compare:
-		return []part{{"the comparison", measuring, []string{"-test.run", "^" + compareTest + "$"}}}
+		return []part{{"the comparison", measuring, "^" + compareTest + "$", nil}}
 	case o.crowds > 0:
-		return []part{{"crowds", measuring, []string{"-test.run", "^" + crowdsTest + "$"}}}
+		return []part{{"crowds", measuring, "^" + crowdsTest + "$", nil}}
 	case o.tests != "":
-		return []part{{o.tests, o.folder(), []string{"-test.run", o.tests}}}
+		return []part{{o.tests, o.folder(), o.tests, nil}}
 	}
-	whole := part{"the whole program", wholePackage, []string{"-test.run", "^" + wholeTest + "$"}}
+	whole := part{"the whole program", wholePackage, "^" + wholeTest + "$", nil}
 	if o.whole {
 		return []part{whole}
 	}
-	list := []part{{"all else", o.folder(), []string{"-test.skip", group(strings.Join(heavy, "|"))}}}
+	list := []part{{"all else", o.folder(), "", []string{group(strings.Join(heavy, "|"))}}}
 	for _, names := range heavy {
-		list = append(list, part{names, o.folder(), []string{"-test.run", group(names)}})
+		list = append(list, part{names, o.folder(), group(names), nil})
 	}
 	if o.driver == wholeDriver {
 		list = append(list, whole)
@@ -106,20 +108,50 @@ func worse(one, other int) int {
 	return max(one, other)
 }
 
-// runPart boots once more where the lab stands still, which is the emulator's doing
-// and says nothing of the tests.
-func (l *lab) runPart(ctx context.Context, p part, stdout, stderr io.Writer) (result, error) {
-	archive, err := l.archive(p)
-	if err != nil {
-		return result{}, err
+// runPart boots once more where the lab stands still, which is the emulator's doing and says
+// nothing of the tests, and goes on with those that have not ended. It gives up after two boots
+// in a row in which none did.
+func (l *lab) runPart(ctx context.Context, p part, stdout, stderr io.Writer) (total result, err error) {
+	for idle := 0; ; {
+		archive, err := l.archive(p)
+		if err != nil {
+			return total, err
+		}
+		r, err := l.boot(ctx, archive, stdout, stderr)
+		total = total.then(r)
+		if idle++; len(r.ended) > 0 {
+			idle = 0
+		}
+		if !errors.Is(err, errStill) || idle == 2 {
+			return total, err
+		}
+		fmt.Fprintf(stderr, "kvmtest: %v; boot for what is left of %s\n", err, p.name)
+		p = p.without(r.ended)
 	}
-	r, err := l.boot(ctx, archive, stdout, stderr)
-	if errors.Is(err, errStill) {
-		fmt.Fprintf(stderr, "kvmtest: %v; boot for %s once more\n", err, p.name)
-		r, err = l.boot(ctx, archive, stdout, stderr)
-		r.again = true
+}
+
+// without is the part without tests that are named.
+func (p part) without(names []string) part {
+	p.skip = slices.Clone(p.skip)
+	for _, name := range names {
+		elements := strings.Split(name, "/")
+		for i, e := range elements {
+			elements[i] = "^" + regexp.QuoteMeta(e) + "$"
+		}
+		p.skip = append(p.skip, strings.Join(elements, "/"))
 	}
-	return r, err
+	return p
+}
+
+// arguments are those of the test binary.
+func (p part) arguments() (list []string) {
+	if p.run != "" {
+		list = append(list, "-test.run", p.run)
+	}
+	if len(p.skip) > 0 {
+		list = append(list, "-test.skip", strings.Join(p.skip, "|"))
+	}
+	return list
 }
 
 // archive writes the initramfs that runs one part.
@@ -137,9 +169,10 @@ func (l *lab) archive(p part) (string, error) {
 }
 
 func (l *lab) config(p part) config {
-	// One test at a time: machines in an emulated machine are slow enough alone.
-	c := config{Modules: l.guest.Modules, Command: []string{program(p.pkg), "-test.v", "-test.parallel", "1", "-test.timeout", l.limit.String()}}
-	c.Command = append(c.Command, p.args...)
+	// One test at a time: machines in an emulated machine are slow enough alone. Each says how it
+	// ended when it has, and not with those around it: what comes after may stand still.
+	c := config{Modules: l.guest.Modules, Command: []string{program(p.pkg), "-test.v=test2json", "-test.parallel", "1", "-test.timeout", l.limit.String()}}
+	c.Command = append(c.Command, p.arguments()...)
 	c.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp",
 		"AETHER_GUEST=" + guestPath,

@@ -21,28 +21,43 @@ const reported = "kvmtest: report "
 
 // beat is what the lab's init writes to the console every beatEvery of the lab's clock, so
 // that a lab whose tests have long nothing to say is told from one that stands still. It is
-// no part of a line.
+// no part of a line, and neither is mark, with which tests begin what they say of themselves.
 const (
 	beat      = 0
 	beatEvery = 10 * time.Second
+	mark      = 0x16
 )
 
-// result is how the tests of one boot ended, as the console told.
+// result is how the tests of a part ended, as the console told.
 type result struct {
 	code                    int
 	found                   bool // the verdict was
 	passed, failed, skipped int
+	ended                   []string // the names of these
 	suiteSkipped            bool
-	again                   bool // the first boot stood still
+	boots                   int
 	report                  string
 }
 
 func (r result) String() string {
 	text := fmt.Sprintf("code %d: %d passed, %d failed, %d skipped", r.code, r.passed, r.failed, r.skipped)
-	if r.again {
-		text += ", at the second boot"
+	if r.boots > 1 {
+		text += fmt.Sprintf(", in %d boots", r.boots)
 	}
 	return text
+}
+
+// then is the result with that of one more boot, which has run what was left.
+func (r result) then(next result) result {
+	next.passed += r.passed
+	next.failed += r.failed
+	next.skipped += r.skipped
+	next.ended = slices.Concat(r.ended, next.ended)
+	next.boots = r.boots + 1
+	if next.code == 0 && next.failed > 0 {
+		next.code = 1
+	}
+	return next
 }
 
 // follow copies the console line by line, calls heard whenever it says something, and takes
@@ -62,7 +77,7 @@ func follow(console io.Reader, to io.Writer, heard func()) (r result) {
 	return r
 }
 
-// listener reads a console without its beats.
+// listener reads a console without beats and marks.
 type listener struct {
 	console io.Reader
 	heard   func()
@@ -75,32 +90,36 @@ func (l *listener) Read(p []byte) (int, error) {
 			l.heard()
 		}
 		// A reader that gives nothing too often is taken for one that is broken.
-		if n = len(slices.DeleteFunc(p[:n], func(b byte) bool { return b == beat })); n > 0 || err != nil {
+		if n = len(slices.DeleteFunc(p[:n], func(b byte) bool { return b == beat || b == mark })); n > 0 || err != nil {
 			return n, err
 		}
 	}
 }
 
 func (r *result) note(line string) {
-	switch {
-	case strings.HasPrefix(line, "--- PASS: "):
-		r.passed++
-	case strings.HasPrefix(line, "--- FAIL: "):
-		r.failed++
-	case strings.HasPrefix(line, "--- SKIP: "):
-		r.skipped++
-		r.suiteSkipped = r.suiteSkipped || mustRun(line)
-	case strings.HasPrefix(line, verdict):
-		number, err := strconv.Atoi(strings.TrimPrefix(line, verdict))
+	if rest, is := strings.CutPrefix(line, verdict); is {
+		number, err := strconv.Atoi(rest)
 		r.code, r.found = number, err == nil
+		return
 	}
-}
-
-// mustRun knows the line of a test that was skipped and which the lab is there to run.
-func mustRun(line string) bool {
-	rest, skipped := strings.CutPrefix(line, "--- SKIP: ")
+	rest, is := strings.CutPrefix(line, "--- ")
+	how, rest, named := strings.Cut(rest, ": ")
+	if !is || !named {
+		return
+	}
 	name, _, _ := strings.Cut(rest, " ")
-	return skipped && (name == suiteName || name == wholeTest)
+	switch how {
+	case "PASS":
+		r.passed++
+	case "FAIL":
+		r.failed++
+	case "SKIP":
+		r.skipped++
+		r.suiteSkipped = r.suiteSkipped || name == suiteName || name == wholeTest // which the lab is there to run
+	default:
+		return
+	}
+	r.ended = append(r.ended, name)
 }
 
 // keep writes the report to a file, whose name it has only as a whole.
