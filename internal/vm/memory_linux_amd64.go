@@ -2,7 +2,6 @@ package vm
 
 import (
 	"bytes"
-	"hash/crc32"
 	"math/bits"
 	"os"
 
@@ -17,8 +16,6 @@ const (
 	maxParts  = 16 << 10
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // partSize is of a part of so much memory.
 func partSize(memory int64) int64 {
 	size := int64(leastPart)
@@ -30,36 +27,26 @@ func partSize(memory int64) int64 {
 
 func parts(memory int64) int64 { return (memory + partSize(memory) - 1) / partSize(memory) }
 
-// step is how much is written or left out at once.
-const step = 64 << 10
+const (
+	// pageSize is how much is written or left out.
+	pageSize = 4 << 10
+	// step is how much is read at once.
+	step = 64 << 10
+)
 
-var zero [step]byte
+var zeroPage [pageSize]byte
 
-// sum is the checksum of a part, of which zero is not looked at before something else follows.
-type sum struct {
-	value uint32
-	zeros int
-	some  bool
-}
-
-func (s *sum) add(piece []byte) {
-	s.flush()
-	s.value, s.some = crc32.Update(s.value, castagnoli, piece), true
-}
-
-func (s *sum) flush() {
-	for ; s.zeros > 0; s.zeros -= min(s.zeros, step) {
-		s.value = crc32.Update(s.value, castagnoli, zero[:min(s.zeros, step)])
+// skim counts the zero pages at the beginning, and what lies between them and the next. Both
+// are in bytes, and less than a page at the end counts for one.
+func skim(memory []byte) (zeros, some int) {
+	at := 0
+	next := func() []byte { return memory[at:min(at+pageSize, len(memory))] }
+	for ; at < len(memory) && bytes.Equal(next(), zeroPage[:len(next())]); at += len(next()) {
 	}
-}
-
-// of is that of the part: zero if there was nothing else.
-func (s *sum) of() uint32 {
-	if !s.some {
-		return 0
+	zeros = at
+	for ; at < len(memory) && !bytes.Equal(next(), zeroPage[:len(next())]); at += len(next()) {
 	}
-	s.flush()
-	return s.value
+	return zeros, at - zeros
 }
 
 // writeMemory leaves out what is zero, and gives the checksums of all parts. filled says where
@@ -79,16 +66,18 @@ func writeMemory(to *os.File, memory []byte, filled []guestmem.Extent) ([]uint32
 			}
 			start := max(filled[0].Start, at)
 			s.zeros += int(start - at)
-			piece := memory[start:min(start+step, filled[0].Start+filled[0].Size, end)]
-			at = start + int64(len(piece))
-			if bytes.Equal(piece, zero[:len(piece)]) {
-				s.zeros += len(piece)
-				continue
+			at = min(filled[0].Start+filled[0].Size, end)
+			for start < at {
+				zeros, some := skim(memory[start:at])
+				s.zeros += zeros
+				start += int64(zeros)
+				run := memory[start : start+int64(some)]
+				if _, err := to.WriteAt(run, memoryStart+start); err != nil {
+					return nil, err
+				}
+				s.add(run)
+				start += int64(some)
 			}
-			if _, err := to.WriteAt(piece, memoryStart+start); err != nil {
-				return nil, err
-			}
-			s.add(piece)
 		}
 		s.zeros += int(end - at)
 		sums[n] = s.of()
@@ -115,10 +104,12 @@ func checkMemory(from *os.File, memory int64, sums []uint32) error {
 				if _, err := from.ReadAt(piece, at); err != nil {
 					return err
 				}
-				if at += int64(len(piece)); bytes.Equal(piece, zero[:len(piece)]) {
-					s.zeros += len(piece)
-				} else {
-					s.add(piece)
+				at += int64(len(piece))
+				for len(piece) > 0 {
+					zeros, some := skim(piece)
+					s.zeros += zeros
+					s.add(piece[zeros : zeros+some])
+					piece = piece[zeros+some:]
 				}
 			}
 		}
