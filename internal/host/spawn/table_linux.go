@@ -15,6 +15,17 @@ import (
 // aside is where the descriptors begin that are no concern of new processes.
 const aside = 1024
 
+// A table has room for 64 descriptors, and to enlarge one that threads share the kernel
+// waits until no processor can look at the old one any more, for milliseconds. A program
+// that runs one command need not pay for that: the first few descriptors that are to be
+// aside stay where they are, if there is room for the short-lived above them.
+const (
+	smallTable = 64
+	maxNear    = 16
+)
+
+var near atomic.Int32 // how many have stayed
+
 const lastDescriptor = 1<<32 - 1
 
 // reserved is how many of the last descriptors below aside are left to those processes
@@ -33,9 +44,13 @@ func Crowded(fd int) bool {
 }
 
 // Aside moves a descriptor that is kept for long out of the way of new processes. It
-// stays where it is if the limit on descriptors leaves no room.
+// stays where it is if it is one of the first, or the limit on descriptors leaves no room.
 func Aside(fd int) int {
 	if fd >= aside {
+		return fd
+	}
+	if fd < smallTable-maxNear && near.Load() < maxNear {
+		near.Add(1)
 		return fd
 	}
 	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, aside)

@@ -72,8 +72,27 @@ func TestChildrenTakeWhatTheyName(t *testing.T) {
 	}
 }
 
-// TestProcessesAreAside: those who live do not make the copies of others larger.
+// TestProcessesAreAside: those who live do not make the copies of others larger, but for
+// the first.
 func TestProcessesAreAside(t *testing.T) {
+	near.Store(0)
+	stayed := 0
+	for range 2 * maxNear {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := fd
+		if fd = Aside(fd); fd == was {
+			stayed++
+		} else if fd < aside {
+			t.Errorf("%d became %d", was, fd)
+		}
+		defer unix.Close(fd)
+	}
+	if stayed == 0 || stayed > maxNear {
+		t.Errorf("%d stayed", stayed)
+	}
 	s := newScript(t)
 	execute(s, "/bin/sleep", "1000")
 	p, err := startAndAwait(t, s, 0)
