@@ -105,7 +105,7 @@ func TestSaveAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := m.Save(file, []guestmem.Extent{{Size: int64(len(memory.Bytes()))}}); err != nil {
+	if err := m.Save(file, []guestmem.Extent{{Size: int64(len(memory.Bytes()))}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	m.Resume()

@@ -16,10 +16,10 @@ import (
 
 // A state is a file: a head, what the processors and devices are, and where the memory is:
 // in the same file from memoryStart on, as it is, with holes where it is zero; or in files
-// that are handed on beside it. So it is mapped, and read when the guest looks at it.
+// that are handed on beside it; or in both. So it is mapped, and read when the guest looks at it.
 
 const (
-	stateVersion = 3
+	stateVersion = 4
 	memoryStart  = 1 << 20
 	maxDevices   = 4
 	// maxExtents bounds what is read of a state that anybody may have made.
@@ -37,7 +37,8 @@ type stateHead struct {
 	// Features are those of the processor, as far as guests are told.
 	Features kvm.Features
 	// Size is of the processors and devices. Extents say where the memory is; none, that it
-	// is in this file, of which each of Sums is a checksum of a part.
+	// is in this file. Each of Sums is a checksum of a part of what of it is in this file; none,
+	// that none of it is.
 	Size, Extents, Sums uint32
 	// Sum is of all of this but itself, and of what follows before the memory.
 	Sum [sha256.Size]byte
@@ -66,17 +67,18 @@ func hardwareSize(cpus int) int {
 	return len(new(kvm.VMState).Bytes()) + binary.Size(sharedState{}) + cpus*len(new(kvm.CPUState).Bytes())
 }
 
-// Save writes the state of a paused machine to a file, with its memory, which may hold
-// something where filled says.
-func (m *Machine) Save(to *os.File, filled []guestmem.Extent) error {
+// Save writes the state of a paused machine to a file, with the runs of its memory that are
+// named: nothing is in the rest, or it is where extents say, in a file that is handed on beside
+// the state.
+func (m *Machine) Save(to *os.File, runs, extents []guestmem.Extent) error {
 	if err := to.Truncate(memoryStart + int64(len(m.memory.Bytes()))); err != nil {
 		return err
 	}
-	sums, err := writeMemory(to, m.memory.Bytes(), filled)
+	sums, err := writeMemory(to, m.memory.Bytes(), runs)
 	if err != nil {
 		return err
 	}
-	return m.saveAround(to, nil, sums)
+	return m.saveAround(to, extents, sums)
 }
 
 // SaveBeside writes the state of a paused machine whose memory is in files that are
@@ -192,7 +194,7 @@ func Open(file *os.File) (*Saved, error) {
 	if err := binary.Read(bytes.NewReader(after), binary.LittleEndian, s.sums); err != nil {
 		return nil, ErrState
 	}
-	if info, err := file.Stat(); err != nil || h.Extents == 0 && info.Size() != memoryStart+h.Memory {
+	if info, err := file.Stat(); err != nil || h.Sums > 0 && info.Size() != memoryStart+h.Memory {
 		return nil, ErrState
 	}
 	return s, nil
@@ -206,10 +208,7 @@ func (h stateHead) sensible() bool {
 	if int64(h.Size) != int64(hardwareSize(int(h.CPUs))) {
 		return false
 	}
-	if h.Extents > 0 {
-		return h.Sums == 0
-	}
-	return int64(h.Sums) == parts(h.Memory)
+	return int64(h.Sums) == parts(h.Memory) || h.Sums == 0 && h.Extents > 0
 }
 
 // CPUs is how many processors the machine had.
@@ -221,11 +220,17 @@ func (s *Saved) Map(files []*os.File) (*guestmem.Layers, error) {
 	if (len(s.extents) > 0) != (len(files) > 0) {
 		return nil, ErrState
 	}
-	if len(files) > 0 {
+	if len(s.sums) == 0 {
 		return guestmem.Join(files, s.extents, s.head.Memory)
+	}
+	if len(files) > 1 {
+		return nil, ErrState
 	}
 	if err := checkMemory(s.file, s.head.Memory, s.sums); err != nil {
 		return nil, err
+	}
+	if len(files) == 1 {
+		return guestmem.BorrowOver(files[0], s.file, s.extents, memoryStart, s.head.Memory)
 	}
 	return guestmem.Borrow(s.file, memoryStart, s.head.Memory)
 }

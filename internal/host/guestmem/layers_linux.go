@@ -19,7 +19,7 @@ import (
 type Layers struct {
 	*Mapping
 	files  []*os.File
-	offset int64    // of the memory in the file, while it is borrowed
+	offset int64    // of the memory in the last of the files, while it is borrowed
 	runs   []Extent // all of the memory, one after another
 	state  layersState
 }
@@ -30,7 +30,7 @@ type layersState int
 const (
 	// whole: there is one file, of this machine alone, which changes with the memory.
 	whole layersState = iota
-	// borrowed: there is one file that is not to be handed on.
+	// borrowed: the files are not to be handed on.
 	borrowed
 	// layered: nobody changes the files.
 	layered
@@ -79,31 +79,30 @@ var ErrLost = errors.New("guestmem: memory of the machine is lost")
 
 // NewLayers is memory that a file holds, which is this machine's alone.
 func NewLayers(file *os.File, size int64) (*Layers, error) {
-	return newLayers(file, 0, size, whole)
+	return newLayers([]*os.File{file}, []Extent{{0, size, 0}}, 0, size, whole)
 }
 
 // Borrow is memory that a file holds from an offset on and that changes in this mapping
 // only. The file is nobody's to hand on.
 func Borrow(file *os.File, offset, size int64) (*Layers, error) {
-	return newLayers(file, offset, size, borrowed)
+	return newLayers([]*os.File{file}, []Extent{{0, size, 0}}, offset, size, borrowed)
 }
 
-func newLayers(file *os.File, offset, size int64, state layersState) (*Layers, error) {
-	if size%pageSize != 0 {
-		return nil, fmt.Errorf("guestmem: %d bytes", size)
-	}
-	m, err := Map(file, offset, size, state != whole)
-	if err != nil {
-		return nil, err
-	}
-	return &Layers{Mapping: m, files: []*os.File{file}, offset: offset, runs: []Extent{{0, size, 0}}, state: state}, nil
+// BorrowOver is Borrow of what a file, the second that extents tell of, holds over another.
+func BorrowOver(base, file *os.File, extents []Extent, offset, size int64) (*Layers, error) {
+	return newLayers([]*os.File{base, file}, extents, offset, size, borrowed)
 }
 
 // Join maps what Freeze has made of a machine of a size. The files become the memory's.
 func Join(files []*os.File, extents []Extent, size int64) (*Layers, error) {
+	return newLayers(files, extents, 0, size, layered)
+}
+
+func newLayers(files []*os.File, extents []Extent, offset, size int64, state layersState) (*Layers, error) {
 	if len(files) == 0 || len(files) > maxFiles || len(extents) > maxExtents || size <= 0 || size%pageSize != 0 {
 		return nil, fmt.Errorf("guestmem: %d files and %d runs for %d bytes", len(files), len(extents), size)
 	}
+	l := &Layers{files: files, offset: offset, runs: slices.Clone(extents), state: state}
 	at := int64(0)
 	for _, e := range extents {
 		if e.Start != at || e.Size <= 0 || e.Size%pageSize != 0 || e.Size > size-at || e.File >= uint32(len(files)) {
@@ -114,16 +113,15 @@ func Join(files []*os.File, extents []Extent, size int64) (*Layers, error) {
 	if at != size {
 		return nil, fmt.Errorf("guestmem: %d bytes of %d", at, size)
 	}
-	for _, file := range files {
-		if info, err := file.Stat(); err != nil || info.Size() != size {
+	for n, file := range files {
+		if info, err := file.Stat(); err != nil || info.Size() != l.offsetIn(n)+size {
 			return nil, errors.Join(errors.New("guestmem: a file is not as long as the memory"), err)
 		}
 	}
-	l, err := newLayers(files[0], 0, size, layered)
-	if err != nil {
+	var err error
+	if l.Mapping, err = Map(files[0], l.offsetIn(0), size, state != whole); err != nil {
 		return nil, err
 	}
-	l.files, l.runs = files, slices.Clone(extents)
 	for _, e := range extents {
 		if e.File != 0 {
 			if err := l.place(e); err != nil {
@@ -134,9 +132,17 @@ func Join(files []*os.File, extents []Extent, size int64) (*Layers, error) {
 	return l, nil
 }
 
+// offsetIn is where the memory begins in one of the files.
+func (l *Layers) offsetIn(file int) int64 {
+	if file == len(l.files)-1 {
+		return l.offset
+	}
+	return 0
+}
+
 // place maps a run from its file.
 func (l *Layers) place(e Extent) error {
-	if _, err := mmap(l.at+uintptr(e.Start), uintptr(e.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_NORESERVE, l.files[e.File].Fd(), e.Start); err != nil {
+	if _, err := mmap(l.at+uintptr(e.Start), uintptr(e.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_NORESERVE, l.files[e.File].Fd(), l.offsetIn(int(e.File))+e.Start); err != nil {
 		return errors.Join(ErrLost, err)
 	}
 	return nil
@@ -283,12 +289,13 @@ func (l *Layers) Filled(pages io.ReaderAt) (list []Extent, err error) {
 		data[n] = NewData(file)
 	}
 	for _, e := range l.runs {
+		offset := l.offsetIn(int(e.File))
 		for at, end := e.Start, e.Start+e.Size; at < end; {
-			first, last, err := data[e.File].From(l.offset + at)
+			first, last, err := data[e.File].From(offset + at)
 			if err != nil {
 				return nil, fmt.Errorf("guestmem: look for what a file has: %w", err)
 			}
-			if first, at = first-l.offset, min(last-l.offset, end); first < end {
+			if first, at = first-offset, min(last-offset, end); first < end {
 				list = append(list, Extent{Start: first, Size: at - first})
 			}
 		}
@@ -301,6 +308,21 @@ func (l *Layers) Filled(pages io.ReaderAt) (list []Extent, err error) {
 		return nil, err
 	}
 	return union(list, written), nil
+}
+
+// Beyond are the runs of memory that may be other than in the first of the files, as of a second,
+// and all is what there is of the two then. pages is the pagemap of this process.
+func (l *Layers) Beyond(pages io.ReaderAt) (beyond, all []Extent, err error) {
+	if l.state == whole {
+		return nil, nil, errors.New("guestmem: nothing is in a file that does not change")
+	}
+	written, err := l.written(pages)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := []Extent{{0, int64(l.size), 0}}
+	beyond = join(first, above(l.runs, written, 1))
+	return beyond, overlay(first, beyond), nil
 }
 
 // union is what is in one of two lists of runs, or in both.

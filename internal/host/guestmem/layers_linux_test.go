@@ -301,3 +301,56 @@ func TestHostileLayers(t *testing.T) {
 		}
 	}
 }
+
+// TestBeyond: what is other than in the first of the files is kept over it, however the memory came
+// about, and what was written over to zero is not what it was before.
+func TestBeyond(t *testing.T) {
+	const size, before = 64 * pageSize, 3 * pageSize
+	pages := openPages(t)
+	source, err := NewLayers(memoryFile(t, size), size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if _, _, err := source.Beyond(pages); err == nil {
+		t.Error("memory whose file changes is over that file")
+	}
+	for n := range 40 {
+		source.Bytes()[n*pageSize] = byte(n + 1)
+	}
+	child := frozen(t, source, pages) // in one file
+	base := child.files[0]
+	child.Bytes()[2*pageSize] = 0
+	child.Bytes()[50*pageSize+5] = 7
+	child = frozen(t, child, pages) // with a layer
+	child.Bytes()[20*pageSize] = 99
+
+	saved := memoryFile(t, before+size)
+	over := func(l *Layers, to *os.File) *Layers {
+		t.Helper()
+		runs, all, err := l.Beyond(pages)
+		if err != nil || total(runs) > size/2 {
+			t.Fatalf("%v, %v", runs, err)
+		}
+		for _, e := range runs {
+			if _, err := to.WriteAt(l.Bytes()[e.Start:e.Start+e.Size], before+e.Start); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := BorrowOver(base, to, all, before, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { got.Close() })
+		if !bytes.Equal(got.Bytes(), l.Bytes()) || got.Bytes()[20*pageSize] != 99 || got.Bytes()[2*pageSize] != 0 {
+			t.Error("what is over the first of its files is other memory")
+		}
+		return got
+	}
+	restored := over(child, saved)
+	restored.Bytes()[30*pageSize+1] = 31
+	again := over(restored, memoryFile(t, before+size))
+	if copied := frozen(t, again, pages); !bytes.Equal(copied.Bytes(), restored.Bytes()) || len(copied.files) != 1 {
+		t.Errorf("a copy of it is other memory, or in %d files", len(copied.files))
+	}
+}

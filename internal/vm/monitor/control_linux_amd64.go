@@ -93,7 +93,9 @@ func (p *process) do(request string, rights []byte) (string, error) {
 		p.machine.Resume()
 		return "", nil
 	case request == "save" && len(files) == 2:
-		return "", p.save(files[0], files[1])
+		return "", p.save(files[0], files[1], false)
+	case request == "save over" && len(files) == 2:
+		return "", p.save(files[0], files[1], true)
 	}
 	return "", errUnknown
 }
@@ -131,19 +133,27 @@ func (p *process) openDisk(files []*os.File) (err error) {
 	return err
 }
 
-// save writes the state of a machine that is paused; pages is the pagemap of this process. Of its
-// writable disk whoever asks has the files, of which the uppermost says what it holds.
-func (p *process) save(to, pages *os.File) error {
+// save writes the state of a machine that is paused, with all of its memory or with what of it is
+// over the first of the files that it was handed, which whoever asks keeps; pages is the pagemap of
+// this process. Of its writable disk whoever asks has the files, of which the uppermost says what it
+// holds.
+func (p *process) save(to, pages *os.File, over bool) error {
 	if p.writable != nil {
 		if err := p.writable.Note(); err != nil {
 			return err
 		}
 	}
-	filled, err := p.layers.Filled(pages)
+	var runs, extents []guestmem.Extent
+	var err error
+	if over {
+		runs, extents, err = p.layers.Beyond(pages)
+	} else {
+		runs, err = p.layers.Filled(pages)
+	}
 	if err != nil {
 		return err
 	}
-	return p.machine.Save(to, filled)
+	return p.machine.Save(to, runs, extents)
 }
 
 func closeAll(files []*os.File) {
