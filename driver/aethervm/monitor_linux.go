@@ -74,7 +74,11 @@ func (m *monitor) Resume(ctx context.Context) error { return m.tell(ctx, "resume
 
 // Save implements vmm.Monitor.
 func (m *monitor) Save(ctx context.Context, to vmm.State) error {
-	return m.tell(ctx, "save", to.File, to.Pages)
+	what := "save"
+	if to.Over {
+		what = "save over"
+	}
+	return m.tell(ctx, what, to.File, to.Pages)
 }
 
 // Load implements vmm.Monitor.

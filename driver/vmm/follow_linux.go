@@ -15,7 +15,11 @@ import (
 func (m *machine) follow(ctx context.Context, t *template, files *os.File) (*instance, error) {
 	if m.engine.system.Handed {
 		var err error
-		if m.memory, err = againAll([]*os.File{t.memory}); err != nil {
+		if m.memory, err = againAll([]*os.File{t.memory}); err == nil {
+			m.base, err = t.base.again()
+		}
+		if err != nil {
+			m.closeFiles()
 			return nil, errors.Join(err, m.disk.Close())
 		}
 	}

@@ -24,12 +24,14 @@ import (
 type copies struct {
 	state, disk *os.File
 	memory      []*os.File
+	base        *base
 	// writable is the writable disk as it was; nil is none.
 	writable *writable
 }
 
 func (c *copies) close() {
 	closeAll(append([]*os.File{c.state, c.disk}, c.memory...))
+	c.base.close()
 	c.writable.close()
 }
 
@@ -201,6 +203,10 @@ func (m *machine) keep(kept []int, layer *os.File) error {
 			file.Close()
 		}
 	}
+	if len(m.memory) == 0 || left == nil || left[0] != m.memory[0] {
+		m.base.close()
+		m.base = nil
+	}
 	m.memory = left
 	return nil
 }
@@ -213,6 +219,9 @@ func (m *machine) share(state *os.File) (*copies, error) {
 		return nil, errors.Join(err, state.Close())
 	}
 	if made.memory, err = againAll(m.memory); err == nil {
+		made.base, err = m.base.again()
+	}
+	if err == nil {
 		made.writable, err = m.writable.frozen()
 	}
 	if err != nil {
@@ -242,10 +251,13 @@ func (e *engine) goOn(ctx context.Context, made *copies, spec sandbox.Spec, from
 	}
 	m := e.newMachine(spec, from.Hardware, from.Origin, disk)
 	if m.memory, err = againAll(made.memory); err == nil {
+		m.base, err = made.base.again()
+	}
+	if err == nil {
 		m.writable, err = made.writable.goOn()
 	}
 	if err != nil {
-		closeAll(m.memory)
+		m.closeFiles()
 		return nil, errors.Join(err, disk.Close())
 	}
 	return m.start(ctx, beginning{

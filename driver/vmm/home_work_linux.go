@@ -90,7 +90,7 @@ func (h *home) boot(ctx context.Context, m *machine) error {
 }
 
 // save implements workplace.
-func (h *home) save(ctx context.Context, m *machine, dir string) error {
+func (h *home) save(ctx context.Context, m *machine, dir string, _ bool) error {
 	files := m.engine.system.SavedFiles
 	if err := m.monitor.Save(ctx, State{}); err != nil {
 		return errors.Join(err, drop(h.saved, files...))

@@ -27,6 +27,8 @@ type machine struct {
 	// memory are the files that the memory of a machine that can be forked is in; none of
 	// one that was restored, before its first fork.
 	memory []*os.File
+	// base is the first of them on disk, or of the files of one that was restored; nil is none.
+	base *base
 	// writable is the disk that it writes to; nil of one that writes to its memory.
 	writable *writable
 	place    workplace
@@ -218,8 +220,7 @@ func (m *machine) release(ctx context.Context) error {
 	if m.place != nil {
 		err = errors.Join(err, m.place.close())
 	}
-	closeAll(m.memory)
-	m.writable.close()
+	m.closeFiles()
 	if m.disk != nil {
 		err = errors.Join(err, m.disk.Close())
 	}
@@ -227,6 +228,13 @@ func (m *machine) release(ctx context.Context) error {
 		return fmt.Errorf("remove %s: %w", m.id, err)
 	}
 	return nil
+}
+
+// closeFiles closes the files of its memory and of what it writes.
+func (m *machine) closeFiles() {
+	closeAll(m.memory)
+	m.base.close()
+	m.writable.close()
 }
 
 // ending says that a machine is not found, rather than what failed because of it.

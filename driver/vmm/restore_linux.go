@@ -122,6 +122,12 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 			return nil, errors.Join(err, disk.Close())
 		}
 	}
+	if from.BaseSum != nil {
+		if m.base, err = e.openBase(filepath.Join(dir, baseFile), *from.BaseSum); err != nil {
+			m.closeFiles()
+			return nil, errors.Join(err, disk.Close())
+		}
+	}
 	return m.start(ctx, beginning{
 		fill: func(place workplace) error { return shareSaved(place, saved) },
 		begin: func(ctx context.Context) error {

@@ -19,6 +19,7 @@ import (
 // Files of a snapshot, beside those that the monitor makes.
 const (
 	diskFile     = "disk"
+	baseFile     = "base"
 	filesFile    = "files.tar"
 	manifestFile = guestagent.ManifestFile
 )
@@ -39,6 +40,8 @@ type manifest struct {
 	// machine on no network.
 	Authority network.AuthorityKey `json:"authority,omitempty"`
 	Origin    origin               `json:"origin,omitzero"`
+	// BaseSum is the checksum of memory that is in a file of its own; nil is that there is none.
+	BaseSum *uint32 `json:"base_sum,omitempty"`
 }
 
 const manifestVersion = 1
@@ -124,16 +127,24 @@ func (m *machine) snapshot(ctx context.Context, dir string) (still time.Duration
 
 // save keeps the disk too: the store lets go of it when its image changes.
 func (m *machine) save(ctx context.Context, dir string) error {
-	if err := m.place.save(ctx, m, dir); err != nil {
+	over, err := m.base.link(filepath.Join(dir, baseFile))
+	if err != nil {
 		return err
 	}
-	return m.manifest().write(dir)
+	if err := m.place.save(ctx, m, dir, over); err != nil {
+		return err
+	}
+	made := m.manifest()
+	if over {
+		made.BaseSum = &m.base.sum
+	}
+	return made.write(dir)
 }
 
 // clear removes what a snapshot that failed has left.
 func (e *engine) clear(dir string) error {
 	var err error
-	for _, name := range append([]string{diskFile, writableFile, filesFile, manifestFile}, e.system.SavedFiles...) {
+	for _, name := range append([]string{diskFile, baseFile, writableFile, filesFile, manifestFile}, e.system.SavedFiles...) {
 		if removed := os.Remove(filepath.Join(dir, name)); !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}

@@ -24,8 +24,7 @@ type beginning struct {
 func (m *machine) start(ctx context.Context, b beginning) (*instance, error) {
 	leave, err := m.engine.fleet.Enter(m.engine.system.Name)
 	if err != nil {
-		closeAll(m.memory)
-		m.writable.close()
+		m.closeFiles()
 		return nil, errors.Join(err, m.disk.Close())
 	}
 	defer leave()

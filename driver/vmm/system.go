@@ -126,8 +126,11 @@ type State struct {
 	File *os.File
 	// WithoutMemory leaves out what is in Memory.
 	WithoutMemory bool
-	// Memory are the files of the memory, if a Forker made the state.
+	// Memory are the files of the memory, if a Forker made the state, or the first of them if it
+	// was saved with Over.
 	Memory []*os.File
+	// Over leaves out what is in the first of the files that the machine's memory is in.
+	Over bool
 	// Root is the disk of the root file system, for a program that is handed it, and Longest
 	// what the files have at most that it writes.
 	Root    *os.File

@@ -24,7 +24,7 @@ const (
 const maxTemplates = 8
 
 // saveMemory copies what a guest has touched of its memory. It is not flushed: a
-// template is of no use once the host has gone down.
+// template is of no use once the host has gone down, and a snapshot that has it flushes it.
 func saveMemory(ctx context.Context, memory *os.File, name string) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -64,12 +64,27 @@ func loadTemplate(ctx context.Context, dir string) (*template, error) {
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}
+	of, err := readRecord(dir)
+	var on *base
+	if err == nil && of.MemorySum != nil {
+		on, err = openBase(filepath.Join(dir, memoryFile), *of.MemorySum)
+	}
+	if err != nil {
+		return nil, errors.Join(err, memory.Close(), state.Close())
+	}
 	now := time.Now()
 	_ = os.Chtimes(dir, now, now) // what was used lately is kept
-	return &template{memory, state, dir}, nil
+	return &template{memory, state, dir, on}, nil
 }
 
-func readMold(dir string) (of mold, err error) {
+// record is what is kept of a template beside its files.
+type record struct {
+	mold
+	// MemorySum is the checksum of the memory, for snapshots that have it.
+	MemorySum *uint32 `json:"memory_sum,omitempty"`
+}
+
+func readRecord(dir string) (of record, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return of, err
@@ -111,7 +126,7 @@ func (e *engine) prune(hostBoot string) error {
 			continue
 		}
 		info, infoErr := entry.Info()
-		of, readErr := readMold(dir)
+		of, readErr := readRecord(dir)
 		if infoErr != nil || readErr != nil || of.HostBoot != hostBoot {
 			err = errors.Join(err, os.RemoveAll(dir))
 			continue

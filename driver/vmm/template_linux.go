@@ -23,11 +23,15 @@ type template struct {
 	// memory is sealed: a monitor that a guest has taken over cannot change what the
 	// others start from.
 	memory, state *os.File
-	// dir is where it is kept.
-	dir string
+	// dir is where it is kept, and base the memory there; nil is that snapshots have no use for it.
+	dir  string
+	base *base
 }
 
-func (t *template) close() error { return errors.Join(t.memory.Close(), t.state.Close()) }
+func (t *template) close() error {
+	t.base.close()
+	return errors.Join(t.memory.Close(), t.state.Close())
+}
 
 // again opens what a template has once more, for one user of it: each reads the
 // state from its own place.
@@ -40,7 +44,11 @@ func (t *template) again() (*template, error) {
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}
-	return &template{memory, state, t.dir}, nil
+	base, err := t.base.again()
+	if err != nil {
+		return nil, errors.Join(err, memory.Close(), state.Close())
+	}
+	return &template{memory, state, t.dir, base}, nil
 }
 
 // mold is what a machine must have in common with a template to go on from it.

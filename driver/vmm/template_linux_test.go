@@ -22,7 +22,7 @@ func fakeTemplate(t *testing.T, dir string) *template {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &template{memory, state, dir}
+	return &template{memory: memory, state: state, dir: dir}
 }
 
 func TestFewTemplatesAreAtHand(t *testing.T) {

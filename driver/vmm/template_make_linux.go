@@ -50,7 +50,15 @@ func (e *engine) saveTemplate(ctx context.Context, files bootFiles, dir string, 
 	if err := m.bootTemplate(ctx, files, dir); err != nil {
 		return fmt.Errorf("make a template: %w", err)
 	}
-	text, err := json.Marshal(of)
+	made := record{mold: of}
+	if m.engine.system.Handed {
+		sum, err := sumOf(filepath.Join(dir, memoryFile))
+		if err != nil {
+			return err
+		}
+		made.MemorySum = &sum
+	}
+	text, err := json.Marshal(made)
 	if err != nil {
 		return err
 	}
@@ -93,7 +101,7 @@ func (m *machine) freeze(ctx context.Context, files bootFiles, dir string) error
 	if err := m.monitor.Pause(ctx); err != nil {
 		return err
 	}
-	if err := wires.saveTo(ctx, m, filepath.Join(dir, stateFile), true); err != nil {
+	if err := wires.saveTo(ctx, m, filepath.Join(dir, stateFile), State{WithoutMemory: true}); err != nil {
 		return err
 	}
 	return saveMemory(ctx, m.memory[0], filepath.Join(dir, memoryFile))

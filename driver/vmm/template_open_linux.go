@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"aether/internal/host/launch"
 )
 
 // templates are those that this program has at hand.
@@ -30,6 +32,29 @@ func (ts *templates) again(name string) (*template, error) {
 	}
 	ts.touch(name)
 	return t.again()
+}
+
+// loaded gives what a template that is at hand has loaded of a file, or nil.
+func (ts *templates) loaded(of *base) (*os.File, error) {
+	want, err := of.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.open {
+		if t.base == nil || t.base.sum != of.sum {
+			continue
+		}
+		has, err := t.base.file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if os.SameFile(has, want) {
+			return launch.Reopen(t.memory)
+		}
+	}
+	return nil, nil
 }
 
 func (ts *templates) touch(name string) { ts.recent = append(ts.without(name), name) }

@@ -166,8 +166,8 @@ func (w *wires) boot(ctx context.Context, m *machine) error {
 var errNoBooter = errors.New("its monitor cannot be handed what machines boot from")
 
 // save implements workplace.
-func (w *wires) save(ctx context.Context, m *machine, dir string) error {
-	if err := w.saveTo(ctx, m, filepath.Join(dir, m.engine.system.SavedFiles[0]), false); err != nil {
+func (w *wires) save(ctx context.Context, m *machine, dir string, over bool) error {
+	if err := w.saveTo(ctx, m, filepath.Join(dir, m.engine.system.SavedFiles[0]), State{Over: over}); err != nil {
 		return err
 	}
 	if err := m.writable.save(filepath.Join(dir, writableFile)); err != nil {
@@ -179,9 +179,7 @@ func (w *wires) save(ctx context.Context, m *machine, dir string) error {
 // keepDisk implements workplace.
 func (w *wires) keepDisk(m *machine, name string) error { return linkOrCopy(m.disk, name) }
 
-func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemory bool) error {
-	state := State{WithoutMemory: withoutMemory}
-	var err error
+func (w *wires) saveTo(ctx context.Context, m *machine, name string, state State) (err error) {
 	if w.handed {
 		if state.Pages, err = m.openPages(); err != nil {
 			return err
@@ -197,6 +195,9 @@ func (w *wires) saveTo(ctx context.Context, m *machine, name string, withoutMemo
 // load implements workplace.
 func (w *wires) load(ctx context.Context, m *machine) error {
 	state := State{File: w.state, WithoutMemory: w.named(Memory) != nil, Memory: m.memory, Disk: m.writable.handing()}
+	if len(m.memory) == 0 && m.base != nil {
+		state.Memory = []*os.File{m.base.memory()}
+	}
 	if w.handed {
 		state.Root, state.Longest = m.disk, m.longestFile()
 	}

@@ -24,9 +24,9 @@ type workplace interface {
 	line() line
 	// boot has the monitor boot the machine, and takes away what it was booted from.
 	boot(ctx context.Context, m *machine) error
-	// save has the monitor save the state of the machine in a directory, and load
-	// go on from the one that it was given in Saved.
-	save(ctx context.Context, m *machine, dir string) error
+	// save has the monitor save the state of the machine in a directory, without what is in its
+	// base if it is over that, and load go on from the one that it was given in Saved.
+	save(ctx context.Context, m *machine, dir string, over bool) error
 	load(ctx context.Context, m *machine) error
 	// keepDisk gives the machine's disk another name.
 	keepDisk(m *machine, name string) error
