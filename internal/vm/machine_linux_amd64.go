@@ -29,7 +29,9 @@ type Config struct {
 	KVM    *os.File
 	Board  *Board
 	Memory *guestmem.Memory
-	CPUs   int
+	// Watched says that it is noted which pages of the memory are written.
+	Watched bool
+	CPUs    int
 	Disk   virtio.Content
 	// Writable is a second disk, which is the machine's own; nil is none.
 	Writable virtio.WritableContent
@@ -40,6 +42,7 @@ type Config struct {
 // Machine is one guest. It is not taken apart: it ends with its process.
 type Machine struct {
 	memory  *guestmem.Memory
+	watched bool
 	system  *kvm.System
 	vm      *kvm.VM
 	cpus    []*cpu
@@ -96,8 +99,8 @@ func New(c Config) (*Machine, error) {
 			return nil, err
 		}
 	}
-	m := &Machine{memory: c.Memory, system: c.Board.system, vm: c.Board.vm, ended: make(chan struct{})}
-	if err := m.vm.SetMemory(c.Memory); err != nil {
+	m := &Machine{memory: c.Memory, watched: c.Watched, system: c.Board.system, vm: c.Board.vm, ended: make(chan struct{})}
+	if err := m.vm.SetMemory(c.Memory, c.Watched); err != nil {
 		return nil, err
 	}
 	if m.events, err = m.vm.Interrupt(eventLine); err != nil {
@@ -119,6 +122,27 @@ func New(c Config) (*Machine, error) {
 		}
 	}
 	return m, m.addDevices(c)
+}
+
+// Watch has it be noted from now on which pages of the memory are written.
+func (m *Machine) Watch() error {
+	if m.watched {
+		return nil
+	}
+	m.memory.Taken(guestmem.NewPages(int64(len(m.memory.Bytes()))))
+	m.watched = true
+	return m.vm.SetMemory(m.memory, true)
+}
+
+// Written are the pages of the memory of a paused machine that were written since the last call;
+// none if that is not noted.
+func (m *Machine) Written() (guestmem.Pages, error) {
+	pages := guestmem.NewPages(int64(len(m.memory.Bytes())))
+	if !m.watched {
+		return pages, nil
+	}
+	m.memory.Taken(pages)
+	return pages, m.vm.Written(m.memory, pages)
 }
 
 func (m *Machine) addDevices(c Config) error {

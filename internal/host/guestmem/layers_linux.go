@@ -22,6 +22,8 @@ type Layers struct {
 	offset int64    // of the memory in the last of the files, while it is borrowed
 	runs   []Extent // all of the memory, one after another
 	state  layersState
+	// changed are pages that were written since the last Freeze.
+	changed Pages
 }
 
 // layersState is how the memory is mapped.
@@ -60,7 +62,6 @@ func (e *Extent) Take(from []byte) []byte {
 }
 
 const (
-	pageSize = 4096
 	// maxFiles is how many files there are at most: one for all, and those of forks. When
 	// there would be more, those of forks become one.
 	maxFiles = 16
@@ -102,7 +103,7 @@ func newLayers(files []*os.File, extents []Extent, offset, size int64, state lay
 	if len(files) == 0 || len(files) > maxFiles || len(extents) > maxExtents || size <= 0 || size%pageSize != 0 {
 		return nil, fmt.Errorf("guestmem: %d files and %d runs for %d bytes", len(files), len(extents), size)
 	}
-	l := &Layers{files: files, offset: offset, runs: slices.Clone(extents), state: state}
+	l := &Layers{files: files, offset: offset, runs: slices.Clone(extents), state: state, changed: NewPages(size)}
 	at := int64(0)
 	for _, e := range extents {
 		if e.Start != at || e.Size <= 0 || e.Size%pageSize != 0 || e.Size > size-at || e.File >= uint32(len(files)) {
@@ -160,11 +161,16 @@ func (l *Layers) Files() []*os.File {
 func (l *Layers) Extents() []Extent { return slices.Clone(l.runs) }
 
 // Freeze has the files hold all of the memory as it is, while nobody writes to it. What is
-// written afterwards is the machine's own. pages is the pagemap of this process; layer is
-// an empty file as long as the memory, which becomes the memory's. kept is which of Files,
-// with the layer after them, are left. Errors: ErrLost; after another one the memory is as
-// it was.
-func (l *Layers) Freeze(pages io.ReaderAt, layer *os.File) (kept []int, err error) {
+// written afterwards is the machine's own. changed are the pages that were written since the last
+// call, or since the memory was mapped, which need not be known of memory in a file of its own;
+// pages is the pagemap of this process; layer is an empty file as long as the memory, which
+// becomes the memory's. kept is which of Files, with the layer after them, are left. Errors: ErrLost; after
+// another one the memory is as it was.
+//
+// What is written to the layer stays the machine's own as well: mapping the layer in its place
+// would take longer than all else, and each of these pages would be copied when it is written to
+// again.
+func (l *Layers) Freeze(changed Pages, pages io.ReaderAt, layer *os.File) (kept []int, err error) {
 	if l.state == whole {
 		if err := l.Replace(l.files[0], 0, true); err != nil {
 			return nil, errors.Join(ErrLost, err)
@@ -172,11 +178,9 @@ func (l *Layers) Freeze(pages io.ReaderAt, layer *os.File) (kept []int, err erro
 		l.state = layered
 		return []int{0}, layer.Close()
 	}
-	written, err := l.written(pages)
-	if err != nil {
-		return nil, err
-	}
+	l.changed.Add(changed)
 	number := uint32(len(l.files))
+	written := l.changed.runs(number)
 	if len(l.files) >= maxFiles { // all but what is in a file that stays
 		written = above(l.runs, written, number)
 	}
@@ -194,17 +198,13 @@ func (l *Layers) Freeze(pages io.ReaderAt, layer *os.File) (kept []int, err erro
 		}
 	}
 	l.files, l.offset = append(l.files, layer), 0
-	for _, e := range written {
-		if err := l.place(e); err != nil {
-			return nil, err
-		}
-	}
 	l.runs = overlay(l.runs, written)
 	kept = l.forget()
 	if l.state == borrowed {
 		kept = []int{0} // of Files, which were none
 	}
 	l.state = layered
+	clear(l.changed)
 	return kept, nil
 }
 

@@ -21,12 +21,20 @@ func openPages(t *testing.T) *os.File {
 	return pages
 }
 
+// put writes a byte as who says so.
+func put(l *Layers, at int, v byte) {
+	b, _ := l.Slice(uint64(at), 1)
+	b[0] = v
+}
+
 // frozen freezes memory and gives a copy of it, as another process would map it.
 func frozen(t *testing.T, l *Layers, pages *os.File) *Layers {
 	t.Helper()
 	layer := memoryFile(t, int64(len(l.Bytes())))
 	before := append(slices.Clone(l.Files()), layer)
-	kept, err := l.Freeze(pages, layer)
+	changed := NewPages(int64(len(l.Bytes())))
+	l.Taken(changed)
+	kept, err := l.Freeze(changed, pages, layer)
 	if err != nil || len(kept) != len(l.Files()) {
 		t.Fatalf("%v are kept of %d, %v", kept, len(l.Files()), err)
 	}
@@ -96,7 +104,7 @@ func TestFilled(t *testing.T) {
 		}
 	}
 	page := func(first, count int64) Extent { return Extent{Start: first * pageSize, Size: count * pageSize} }
-	write := func(l *Layers, page int) { l.Bytes()[page*pageSize+7] = 1 }
+	write := func(l *Layers, page int) { put(l, page*pageSize+7, 1) }
 	want("nothing", l)
 	write(l, 3)
 	write(l, 4)
@@ -150,7 +158,8 @@ func TestLayers(t *testing.T) {
 		for n := range all {
 			for range 20 {
 				at, v := random.IntN(size), byte(random.IntN(256))
-				all[n].Bytes()[at], all[n].want[at] = v, v
+				put(all[n].Layers, at, v)
+				all[n].want[at] = v
 			}
 		}
 		of := 0
@@ -185,7 +194,7 @@ func TestBorrowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	l.Bytes()[size-1] = 7
+	put(l, size-1, 7)
 	child := frozen(t, l, pages)
 	if got := child.Bytes(); string(got[5:9]) != "kept" || got[size-1] != 7 || len(child.files) != 1 {
 		t.Errorf("%q, %d, in %d files", got[5:9], got[size-1], len(child.files))
@@ -316,14 +325,14 @@ func TestBeyond(t *testing.T) {
 		t.Error("memory whose file changes is over that file")
 	}
 	for n := range 40 {
-		source.Bytes()[n*pageSize] = byte(n + 1)
+		put(source, n*pageSize, byte(n+1))
 	}
 	child := frozen(t, source, pages) // in one file
 	base := child.files[0]
-	child.Bytes()[2*pageSize] = 0
-	child.Bytes()[50*pageSize+5] = 7
+	put(child, 2*pageSize, 0)
+	put(child, 50*pageSize+5, 7)
 	child = frozen(t, child, pages) // with a layer
-	child.Bytes()[20*pageSize] = 99
+	put(child, 20*pageSize, 99)
 
 	saved := memoryFile(t, before+size)
 	over := func(l *Layers, to *os.File) *Layers {
@@ -348,9 +357,34 @@ func TestBeyond(t *testing.T) {
 		return got
 	}
 	restored := over(child, saved)
-	restored.Bytes()[30*pageSize+1] = 31
+	put(restored, 30*pageSize+1, 31)
 	again := over(restored, memoryFile(t, before+size))
 	if copied := frozen(t, again, pages); !bytes.Equal(copied.Bytes(), restored.Bytes()) || len(copied.files) != 1 {
 		t.Errorf("a copy of it is other memory, or in %d files", len(copied.files))
+	}
+}
+
+// TestFreezeAgain: what was written is in the next layer also if there was no room for it in one.
+func TestFreezeAgain(t *testing.T) {
+	const size = 64 * pageSize
+	pages := openPages(t)
+	source, err := NewLayers(memoryFile(t, size), size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	child := frozen(t, source, pages)
+	put(child, 3*pageSize, 7)
+	full, changed := memoryFile(t, size), NewPages(size)
+	if _, err := unix.FcntlInt(full.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err != nil {
+		t.Fatal(err)
+	}
+	child.Taken(changed)
+	if _, err := child.Freeze(changed, pages, full); err == nil || errors.Is(err, ErrLost) {
+		t.Fatalf("a layer that cannot be written to: %v", err)
+	}
+	put(child, 9*pageSize, 8)
+	if got := frozen(t, child, pages).Bytes(); got[3*pageSize] != 7 || got[9*pageSize] != 8 {
+		t.Errorf("a copy has %d and %d", got[3*pageSize], got[9*pageSize])
 	}
 }

@@ -16,10 +16,16 @@ const (
 )
 
 // Memory is all that a guest has.
-type Memory struct{ bytes []byte }
+type Memory struct {
+	bytes []byte
+	// taken are the pages that Slice gave.
+	taken []atomic.Uint64
+}
 
 // New is memory in bytes, which begin at an address that is a multiple of eight.
-func New(bytes []byte) *Memory { return &Memory{bytes} }
+func New(bytes []byte) *Memory {
+	return &Memory{bytes, make([]atomic.Uint64, words(int64(len(bytes))))}
+}
 
 // Range is one run of physical addresses, and the bytes there.
 type Range struct {
@@ -39,17 +45,56 @@ func (m *Memory) Ranges() []Range {
 func (m *Memory) Bytes() []byte { return m.bytes }
 
 // Slice is the memory at an address that the guest named, or false if it is not wholly
-// memory of one range.
+// memory of one range. Whoever writes to it does so before the next Taken.
 func (m *Memory) Slice(address, size uint64) ([]byte, bool) {
+	return m.slice(address, size, true)
+}
+
+// View is Slice for who never writes to it.
+func (m *Memory) View(address, size uint64) ([]byte, bool) {
+	return m.slice(address, size, false)
+}
+
+func (m *Memory) slice(address, size uint64, take bool) ([]byte, bool) {
+	before := uint64(0)
 	for _, r := range m.Ranges() {
 		length := uint64(len(r.Bytes))
 		if address < r.Start || address-r.Start > length || size > length-(address-r.Start) {
+			before += length
 			continue
 		}
 		at := address - r.Start
+		if take && size > 0 {
+			m.take((before+at)/pageSize, (before+at+size-1)/pageSize)
+		}
 		return r.Bytes[at : at+size : at+size], true
 	}
 	return nil, false
+}
+
+// take notes pages, from the first to the last.
+func (m *Memory) take(first, last uint64) {
+	for n := first / 64; n <= last/64; n++ {
+		bits := ^uint64(0)
+		if n == first/64 {
+			bits <<= first % 64
+		}
+		if n == last/64 {
+			bits &= ^uint64(0) >> (63 - last%64)
+		}
+		if m.taken[n].Load()&bits != bits {
+			m.taken[n].Or(bits)
+		}
+	}
+}
+
+// Taken adds the pages of which Slice has given something since the last call.
+func (m *Memory) Taken(to Pages) {
+	for n := range m.taken {
+		if m.taken[n].Load() != 0 {
+			to[n] |= m.taken[n].Swap(0)
+		}
+	}
 }
 
 // Load32 reads four bytes at once that another processor may be writing. The bytes begin

@@ -20,6 +20,7 @@ const (
 	getRunSize        = kind | 0x04
 	getSupportedCPUID = reads | writes | 8<<16 | kind | 0x05
 	createCPU         = kind | 0x41
+	getWritten        = writes | 16<<16 | kind | 0x42
 	setMemory         = writes | 32<<16 | kind | 0x46
 	setTSSAddress     = kind | 0x47
 	createIRQChip     = kind | 0x60
@@ -58,7 +59,7 @@ const (
 
 // Requests are all that this package makes, for the list of a monitor's system calls.
 func Requests() []uint32 {
-	return []uint32{createVM, getMSRIndexList, checkExtension, getRunSize, getSupportedCPUID, createCPU, setMemory, setTSSAddress, createIRQChip, irqLine,
+	return []uint32{createVM, getMSRIndexList, checkExtension, getRunSize, getSupportedCPUID, createCPU, getWritten, setMemory, setTSSAddress, createIRQChip, irqLine,
 		getIRQChip, setIRQChip, irqEvent, createPIT, ioEvent, setClock, getClock, run, getRegs, setRegs, getSregs, setSregs, getMSRs, setMSRs, getLAPIC, setLAPIC,
 		setCPUID, getMPState, setMPState, getPIT, setPIT, getEvents, setEvents, getDebugRegs, setDebugRegs, getXSAVE, setXSAVE, getXCRS, setXCRS, clockControl}
 }

@@ -99,7 +99,7 @@ func newGuest(t *testing.T, code []byte) (*VM, *CPU, *guestmem.Memory) {
 	}
 	copy(bytes[entry:], code)
 	m := guestmem.New(bytes)
-	if err := v.SetMemory(m); err != nil {
+	if err := v.SetMemory(m, true); err != nil {
 		t.Fatal(err)
 	}
 	c, err := v.NewCPU(0)
@@ -113,8 +113,8 @@ func newGuest(t *testing.T, code []byte) (*VM, *CPU, *guestmem.Memory) {
 	return v, c, m
 }
 
-// A guest writes to a port, to a device and to an address that is an event, and reads
-// from a device.
+// A guest writes to a port, to a device, to an address that is an event and to its memory, of which
+// the kernel takes note, and reads from a device.
 func TestGuest(t *testing.T) {
 	v, c, m := newGuest(t, []byte{
 		0xb0, 'A', // mov al, 'A'
@@ -162,6 +162,12 @@ func TestGuest(t *testing.T) {
 	}
 	if got := guestmem.Load32(m.Bytes()[0x2000:]); got != 0x04030201 {
 		t.Errorf("it read %#x", got)
+	}
+	for _, want := range []guestmem.Pages{{1 << 2, 0, 0, 0}, {0, 0, 0, 0}} { // of 1 MiB
+		got := guestmem.NewPages(int64(len(m.Bytes())))
+		if err := v.Written(m, got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("it has written the pages %x, %v, want %x", got, err, want)
+		}
 	}
 }
 

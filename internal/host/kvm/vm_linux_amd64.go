@@ -43,16 +43,42 @@ func (s *System) NewVM() (*VM, error) {
 // Close gives the machine up. Its processors are closed before.
 func (v *VM) Close() error { return os.NewSyscallError("close", unix.Close(v.fd)) }
 
-// SetMemory gives the machine its memory.
-func (v *VM) SetMemory(m *guestmem.Memory) error {
+// SetMemory gives the machine its memory, also anew. If it is watched, the kernel notes which
+// pages are written.
+func (v *VM) SetMemory(m *guestmem.Memory, watched bool) error {
+	flags := uint32(0)
+	if watched {
+		flags = logWritten
+	}
 	for slot, r := range m.Ranges() {
 		region := struct {
 			slot, flags       uint32
 			start, size, host uint64
-		}{uint32(slot), 0, r.Start, uint64(len(r.Bytes)), uint64(uintptr(unsafe.Pointer(&r.Bytes[0])))}
+		}{uint32(slot), flags, r.Start, uint64(len(r.Bytes)), uint64(uintptr(unsafe.Pointer(&r.Bytes[0])))}
 		if _, err := ioctlAt(v.fd, setMemory, unsafe.Pointer(&region)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// logWritten is the flag of memory of which the kernel notes what is written.
+const logWritten = 1
+
+// Written adds the pages of memory that is watched which the machine or the kernel has written
+// since the last call. What this process has written itself is not among them.
+func (v *VM) Written(m *guestmem.Memory, to guestmem.Pages) error {
+	for slot, r := range m.Ranges() {
+		pages := guestmem.NewPages(int64(len(r.Bytes)))
+		log := struct {
+			slot, _ uint32
+			pages   unsafe.Pointer
+		}{slot: uint32(slot), pages: unsafe.Pointer(&pages[0])}
+		if _, err := ioctlAt(v.fd, getWritten, unsafe.Pointer(&log)); err != nil {
+			return err
+		}
+		to.Add(pages)
+		to = to[len(pages):]
 	}
 	return nil
 }

@@ -201,9 +201,16 @@ func (p *process) freeze(files []*os.File) (kept []int, lost bool, err error) {
 			return nil, false, err
 		}
 	}
-	if kept, err = p.layers.Freeze(pages, layer); err != nil {
+	written, err := p.machine.Written()
+	if err == nil {
+		kept, err = p.layers.Freeze(written, pages, layer)
+	}
+	if err != nil {
 		closeAll(files[2:])
 		return nil, errors.Is(err, guestmem.ErrLost), err
+	}
+	if err := p.machine.Watch(); err != nil {
+		return nil, true, err
 	}
 	if p.writable != nil {
 		p.writable.Freeze(disk[0], disk[1])
@@ -254,7 +261,7 @@ func (p *process) boot(request string, files []*os.File) error {
 	if p.layers, err = guestmem.NewLayers(files[1], memory); err != nil {
 		return err
 	}
-	machine, err := p.make(p.layers.Memory, cpus, files[0])
+	machine, err := p.make(p.layers.Memory, false, cpus, files[0])
 	if err != nil {
 		return err
 	}
@@ -309,7 +316,7 @@ func (p *process) load(request string, files []*os.File) error {
 	if p.layers, err = saved.Map(files[2:]); err != nil {
 		return err
 	}
-	machine, err := p.make(p.layers.Memory, saved.CPUs(), files[1])
+	machine, err := p.make(p.layers.Memory, true, saved.CPUs(), files[1])
 	if err != nil {
 		return err
 	}

@@ -119,13 +119,14 @@ func sizedFile(file *os.File) (sized, error) {
 }
 
 // make makes a machine, over the disk of its root file system. It is the process's once it
-// starts.
-func (p *process) make(memory *guestmem.Memory, cpus int, disk *os.File) (*vm.Machine, error) {
+// starts. What it writes to memory that it boots in is in a file that it has alone, and need not
+// be watched, which takes pages of 4 KiB.
+func (p *process) make(memory *guestmem.Memory, watched bool, cpus int, disk *os.File) (*vm.Machine, error) {
 	root, err := sizedFile(disk)
 	if err != nil {
 		return nil, err
 	}
-	c := vm.Config{KVM: p.kvm, Board: p.board, Memory: memory, CPUs: cpus, Disk: root, Console: p.console}
+	c := vm.Config{KVM: p.kvm, Board: p.board, Memory: memory, Watched: watched, CPUs: cpus, Disk: root, Console: p.console}
 	if p.writable != nil { // and no interface that holds none
 		c.Writable = p.writable
 	}

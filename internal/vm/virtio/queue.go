@@ -36,8 +36,10 @@ type geometry struct {
 type queue struct {
 	memory *guestmem.Memory
 	size   uint16
-	// The three parts of it, in the guest's memory.
-	descriptors, available, served []byte
+	// Two of its parts, in the guest's memory, which are only read, and where the third is, which
+	// is asked for each time.
+	descriptors, available []byte
+	served                 uint64
 	// availableWord is at which place in available the four bytes are that have its
 	// index, and whether they are the upper half.
 	availableWord int
@@ -60,12 +62,12 @@ func newQueue(m *guestmem.Memory, g geometry) (*queue, error) {
 	if g.Descriptors%16 != 0 || g.Available%2 != 0 || g.Served%4 != 0 {
 		return nil, errPlace
 	}
-	q := &queue{memory: m, size: uint16(g.Size)}
+	q := &queue{memory: m, size: uint16(g.Size), served: g.Served}
 	size := uint64(g.Size)
 	var ok [3]bool
-	q.descriptors, ok[0] = m.Slice(g.Descriptors, descriptorSize*size)
-	q.available, ok[1] = m.Slice(g.Available, ringHead+2*size)
-	q.served, ok[2] = m.Slice(g.Served, ringHead+servedSize*size)
+	q.descriptors, ok[0] = m.View(g.Descriptors, descriptorSize*size)
+	q.available, ok[1] = m.View(g.Available, ringHead+2*size)
+	_, ok[2] = m.View(g.Served, ringHead+servedSize*size)
 	if ok != [3]bool{true, true, true} {
 		return nil, errPlace
 	}
@@ -126,11 +128,15 @@ func (q *queue) serve(use func(*chain) uint32) (served bool, err error) {
 	}
 	q.next++
 	written := use(c)
-	entry := q.served[ringHead+servedSize*int(q.done%q.size):]
+	ring, ok := q.memory.Slice(q.served, ringHead+servedSize*uint64(q.size))
+	if !ok {
+		return false, errPlace
+	}
+	entry := ring[ringHead+servedSize*int(q.done%q.size):]
 	binary.LittleEndian.PutUint32(entry, uint32(head))
 	binary.LittleEndian.PutUint32(entry[4:], uint32(min(uint64(written), c.writable)))
 	q.done++
-	guestmem.Store32(q.served, uint32(q.done)<<16) // and no flags
+	guestmem.Store32(ring, uint32(q.done)<<16) // and no flags
 	return true, nil
 }
 
@@ -172,7 +178,11 @@ func (c *chain) add(m *guestmem.Memory, address uint64, length uint32, write boo
 	if !write && c.write != nil {
 		return errDirection
 	}
-	buffer, ok := m.Slice(address, uint64(length))
+	slice := m.View
+	if write {
+		slice = m.Slice
+	}
+	buffer, ok := slice(address, uint64(length))
 	if !ok {
 		return errBuffer
 	}
