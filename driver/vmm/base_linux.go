@@ -13,8 +13,8 @@ import (
 // Most of what a machine has in memory is what its template had. A snapshot has that by one more
 // name of the template's file, which never changes, and in its state what is other.
 
-// base is a file on disk with memory that a machine began with. All of its methods can be called
-// on none.
+// base is a file on disk with memory that a machine began with. It can be opened again, linked and
+// closed if it is none.
 type base struct {
 	file *os.File
 	name string // which may be another file's by now
@@ -23,20 +23,13 @@ type base struct {
 	loaded *os.File
 }
 
-func openBase(name string, sum uint32) (*base, error) {
+// openBase opens that of a snapshot: as a template at hand has it, or after a look at all of it.
+func (e *engine) openBase(name string, sum uint32) (*base, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return &base{file: file, name: name, sum: sum}, nil
-}
-
-// openBase opens that of a snapshot: as a template at hand has it, or after a look at all of it.
-func (e *engine) openBase(name string, sum uint32) (*base, error) {
-	b, err := openBase(name, sum)
-	if err != nil {
-		return nil, err
-	}
+	b := &base{file: file, name: name, sum: sum}
 	if b.loaded, err = e.templates.loaded(b); err == nil && b.loaded == nil {
 		err = b.check()
 	}

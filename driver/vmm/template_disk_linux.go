@@ -54,27 +54,51 @@ func copySparse(ctx context.Context, to, from *os.File) error {
 	return to.Truncate(info.Size())
 }
 
-// loadTemplate reads a template into memory that cannot be changed any more.
-func loadTemplate(ctx context.Context, dir string) (*template, error) {
-	memory, err := loadSealed(ctx, filepath.Join(dir, memoryFile))
+// loadTemplate reads a template into memory that cannot be changed any more. All of it is of one
+// directory, whatever its name becomes that of meanwhile.
+func loadTemplate(ctx context.Context, dir string) (_ *template, err error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	state, err := loadSealed(ctx, filepath.Join(dir, stateFile))
+	defer root.Close()
+	var opened []*os.File
+	defer func() {
+		if err != nil {
+			closeAll(opened)
+		}
+	}()
+	of, err := readRecord(root)
 	if err != nil {
-		return nil, errors.Join(err, memory.Close())
+		return nil, err
 	}
-	of, err := readRecord(dir)
-	var on *base
-	if err == nil && of.MemorySum != nil {
-		on, err = openBase(filepath.Join(dir, memoryFile), *of.MemorySum)
-	}
+	onDisk, err := root.Open(memoryFile)
 	if err != nil {
-		return nil, errors.Join(err, memory.Close(), state.Close())
+		return nil, err
+	}
+	opened = append(opened, onDisk)
+	memory, err := loadSealed(ctx, onDisk)
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, memory)
+	stateOnDisk, err := root.Open(stateFile)
+	if err != nil {
+		return nil, err
+	}
+	defer stateOnDisk.Close()
+	state, err := loadSealed(ctx, stateOnDisk)
+	if err != nil {
+		return nil, err
 	}
 	now := time.Now()
 	_ = os.Chtimes(dir, now, now) // what was used lately is kept
-	return &template{memory, state, dir, on}, nil
+	t := &template{memory: memory, state: state, dir: dir}
+	if of.MemorySum == nil {
+		return t, onDisk.Close()
+	}
+	t.base = &base{file: onDisk, name: filepath.Join(dir, memoryFile), sum: *of.MemorySum}
+	return t, nil
 }
 
 // record is what is kept of a template beside its files.
@@ -84,21 +108,25 @@ type record struct {
 	MemorySum *uint32 `json:"memory_sum,omitempty"`
 }
 
-func readRecord(dir string) (of record, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+func readRecord(dir *os.Root) (of record, err error) {
+	text, err := dir.ReadFile(manifestFile)
 	if err != nil {
 		return of, err
 	}
 	return of, json.Unmarshal(text, &of)
 }
 
-func loadSealed(ctx context.Context, name string) (*os.File, error) {
-	from, err := os.Open(name)
+func recordOf(dir string) (record, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return record{}, err
 	}
-	defer from.Close()
-	file, err := launch.MemoryFile(filepath.Base(name), 0)
+	defer root.Close()
+	return readRecord(root)
+}
+
+func loadSealed(ctx context.Context, from *os.File) (*os.File, error) {
+	file, err := launch.MemoryFile(filepath.Base(from.Name()), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +154,7 @@ func (e *engine) prune(hostBoot string) error {
 			continue
 		}
 		info, infoErr := entry.Info()
-		of, readErr := readRecord(dir)
+		of, readErr := recordOf(dir)
 		if infoErr != nil || readErr != nil || of.HostBoot != hostBoot {
 			err = errors.Join(err, os.RemoveAll(dir))
 			continue

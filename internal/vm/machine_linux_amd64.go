@@ -32,7 +32,7 @@ type Config struct {
 	// Watched says that it is noted which pages of the memory are written.
 	Watched bool
 	CPUs    int
-	Disk   virtio.Content
+	Disk    virtio.Content
 	// Writable is a second disk, which is the machine's own; nil is none.
 	Writable virtio.WritableContent
 	// Console is told what the guest writes to its serial port.
