@@ -230,6 +230,25 @@ func TestForksOfForks(t *testing.T) {
 	wantTime(t, i)
 }
 
+// TestForksOfOne: a machine is forked more often than its memory can be in files, and each child
+// has what was there until then. In between the files become few, while nobody waits.
+func TestForksOfOne(t *testing.T) {
+	d := newDriver(t)
+	i := create(t, d, "source")
+	want := ""
+	for n := range 20 {
+		run(t, i, fmt.Sprintf("echo %d >> /tmp/rounds; sleep 0.2", n))
+		want += strconv.Itoa(n) + "\n"
+		child := fork(t, i, fmt.Sprintf("round%d", n))[0]
+		if got := run(t, child, "cat /tmp/rounds"); got != strings.TrimSpace(want) {
+			t.Errorf("child %d has %q", n, got)
+		}
+		if err := child.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestForkOfPaused: what templates are made of is paused, and forked again and again. One that
 // was restored is forked as well.
 func TestForkOfPaused(t *testing.T) {

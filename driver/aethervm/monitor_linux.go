@@ -95,23 +95,32 @@ func (m *monitor) Fork(ctx context.Context, c vmm.Copying) (vmm.Copied, error) {
 	if c.Next != nil {
 		files = append(files, c.Frozen, c.Next)
 	}
-	words, err := m.ask(ctx, "fork", files...)
-	if err != nil {
+	said, err := m.count(ctx, "fork", files...)
+	if err != nil || len(said) == 0 {
 		return vmm.Copied{}, err
 	}
-	var said vmm.Copied
-	for n, word := range words {
-		number, err := strconv.ParseInt(word, 10, 64)
-		switch {
-		case err != nil || number < 0:
-			return vmm.Copied{}, &sandbox.Error{Class: sandbox.Internal, Reason: fmt.Sprintf("fork: aether-vmm says %q", words)}
-		case n == 0:
-			said.Pause = time.Duration(number)
-		default:
-			said.Kept = append(said.Kept, int(number))
-		}
+	return vmm.Copied{Pause: time.Duration(said[0]), Kept: said[1:]}, nil
+}
+
+// Flatten implements vmm.Forker.
+func (m *monitor) Flatten(ctx context.Context, layer *os.File) ([]int, error) {
+	return m.count(ctx, "flatten", layer)
+}
+
+// count is ask for numbers.
+func (m *monitor) count(ctx context.Context, what string, files ...*os.File) (numbers []int, err error) {
+	words, err := m.ask(ctx, what, files...)
+	if err != nil {
+		return nil, err
 	}
-	return said, nil
+	for _, word := range words {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 0 {
+			return nil, &sandbox.Error{Class: sandbox.Internal, Reason: fmt.Sprintf("%s: aether-vmm says %q", what, words)}
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }
 
 // Close implements vmm.Monitor.

@@ -51,12 +51,51 @@ func (i *instance) forkLive(ctx context.Context, forker Forker, specs []sandbox.
 		return nil, err
 	}
 	defer made.close()
+	defer i.flattenLater(forker)
 	turns := make(chan struct{}, max(leastAtOnce, 2*runtime.NumCPU()))
 	return guestagent.MakeAll(ctx, specs, func(spec sandbox.Spec) (sandbox.Instance, error) {
 		turns <- struct{}{}
 		defer func() { <-turns }()
 		return i.engine.goOn(ctx, made, spec, from)
 	})
+}
+
+// flattenAt is from how many files on the memory's become two, while nobody waits for it: a fork
+// has to do it, while the machine stands still, when there are as many as a monitor takes.
+const flattenAt = 8
+
+func (i *instance) flattenLater(forker Forker) {
+	go func() {
+		i.verbs.Lock()
+		defer i.verbs.Unlock()
+		if len(i.memory) < flattenAt || i.Alive() != nil {
+			return
+		}
+		guestagent.Discard(i.engine.opts.Logger, i.engine.system.Name+": the memory of "+i.ID()+" is still in many files", func() error {
+			// For as long as it takes: this program is to know which files the memory is in.
+			err := i.ending(i.flatten(context.Background(), forker))
+			if sandbox.ClassOf(err) == sandbox.NotFound {
+				return nil
+			}
+			return err
+		})
+	}()
+}
+
+func (m *machine) flatten(ctx context.Context, forker Forker) error {
+	m.forks++ // what it writes is as much as a fork may
+	if err := m.limit(); err != nil {
+		return err
+	}
+	layer, err := launch.MemoryFile(Memory, m.hardware.MemoryMiB*mebibyte)
+	if err != nil {
+		return err
+	}
+	kept, err := forker.Flatten(ctx, layer)
+	if err != nil {
+		return errors.Join(err, layer.Close())
+	}
+	return m.keep(kept, layer)
 }
 
 // leastAtOnce is how many children of one call come up side by side at least. More than the

@@ -39,7 +39,7 @@ type machine struct {
 	stage    stage
 	network  *network.Attached // nil for one without
 
-	// verbs are pause, resume and snapshot, one at a time.
+	// verbs are pause, resume, snapshot and fork, one at a time.
 	verbs  sync.Mutex
 	paused bool
 	// cut says that the way to its network was lost while it was paused.
@@ -220,7 +220,9 @@ func (m *machine) release(ctx context.Context) error {
 	if m.place != nil {
 		err = errors.Join(err, m.place.close())
 	}
+	m.verbs.Lock() // of a machine that has ended nobody has it for long
 	m.closeFiles()
+	m.verbs.Unlock()
 	if m.disk != nil {
 		err = errors.Join(err, m.disk.Close())
 	}

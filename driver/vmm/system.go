@@ -162,6 +162,9 @@ type Forker interface {
 	// Fork writes the state of the machine without its memory, which is in the files of
 	// before and in the layer then. The machine goes on, unless it is paused.
 	Fork(context.Context, Copying) (Copied, error)
+	// Flatten has the memory of a machine that was forked be in its first file and in the layer
+	// alone, which is as for Fork. It gives what of the files is kept, as Copied says.
+	Flatten(ctx context.Context, layer *os.File) ([]int, error)
 }
 
 // Copying is what a Forker is given: an empty file for the state, one as long as the memory

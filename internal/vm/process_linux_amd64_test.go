@@ -300,24 +300,47 @@ func (p *vmmProcess) fork(files []*os.File, disk ...*os.File) (state *os.File, l
 	state = memoryFile(p.t, 0)
 	all := append(slices.Clone(files), memoryFile(p.t, testMemory))
 	p.send("fork", append([]*os.File{state, pages, all[len(files)]}, disk...)...)
-	answer, err := p.answers.ReadString('\n')
-	words := strings.Fields(answer)
-	if err != nil || len(words) < 3 || words[0] != "ok" {
-		p.t.Fatalf("fork: %q, %v", answer, err)
-	}
-	for _, word := range words[2:] {
-		n, err := strconv.Atoi(word)
-		if err != nil || n >= len(all) {
-			p.t.Fatalf("of %d files are left %q", len(all), answer)
-		}
-		left = append(left, all[n])
-	}
+	left = p.left(all, 2)
 	if last := left[len(left)-1]; len(files) == 1 || last != files[len(files)-1] {
 		if err := spawn.Seal(p.t.Context(), last); err != nil {
 			p.t.Fatal(err)
 		}
 	}
 	return state, left
+}
+
+// left reads which of the files are left, after so many words of an answer.
+func (p *vmmProcess) left(all []*os.File, before int) (left []*os.File) {
+	p.t.Helper()
+	answer, err := p.answers.ReadString('\n')
+	words := strings.Fields(answer)
+	if err != nil || len(words) <= before || words[0] != "ok" {
+		p.t.Fatalf("%q, %v", answer, err)
+	}
+	for _, word := range words[before:] {
+		n, err := strconv.Atoi(word)
+		if err != nil || n >= len(all) {
+			p.t.Fatalf("of %d files are left %q", len(all), answer)
+		}
+		left = append(left, all[n])
+	}
+	return left
+}
+
+// flatten has the process put what is in all files but the first into one, and gives what is left,
+// sealed.
+func (p *vmmProcess) flatten(files []*os.File) []*os.File {
+	p.t.Helper()
+	layer := memoryFile(p.t, testMemory)
+	p.send("flatten", layer)
+	left := p.left(append(slices.Clone(files), layer), 1)
+	if len(left) > 2 || left[len(left)-1] != layer {
+		p.t.Errorf("%d files are left", len(left))
+	}
+	if err := spawn.Seal(p.t.Context(), layer); err != nil {
+		p.t.Fatal(err)
+	}
+	return left
 }
 
 func memoryFile(t *testing.T, size int64) *os.File {
@@ -331,7 +354,8 @@ func memoryFile(t *testing.T, size int64) *os.File {
 }
 
 // TestProcessForks: a machine that runs is forked again and again, and its child too. What
-// was handed on can be sealed, and who goes on from it goes on from there.
+// was handed on can be sealed, and who goes on from it goes on from there, also once its layers
+// were made one.
 func TestProcessForks(t *testing.T) {
 	exe := buildVMM(t)
 	// It counts at 0x300000, and ends by itself when it finds something at 0x300010.
@@ -346,6 +370,7 @@ func TestProcessForks(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("generation %d does not count on from %d", generation, first)
 			}
+			files = of.flatten(files)
 		}
 		child := startVMM(t, exe, nil)
 		child.load(state, files...)

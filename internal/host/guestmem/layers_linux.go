@@ -63,7 +63,7 @@ func (e *Extent) Take(from []byte) []byte {
 
 const (
 	// maxFiles is how many files there are at most: one for all, and those of forks. When
-	// there would be more, those of forks become one.
+	// there would be more, those of forks become one, if Flatten has not done so before.
 	maxFiles = 16
 	// maxExtents keeps a process far below the kernel's limit of mappings.
 	maxExtents = 16 << 10
@@ -208,6 +208,34 @@ func (l *Layers) Freeze(changed Pages, pages io.ReaderAt, layer *os.File) (kept 
 	return kept, nil
 }
 
+// Flatten has one file hold what is in all files but the first, of memory that was frozen. The
+// memory may change meanwhile. layer and kept are as for Freeze; after an error the memory is as
+// it was, and the layer is the caller's.
+func (l *Layers) Flatten(layer *os.File) (kept []int, err error) {
+	if l.state != layered {
+		return nil, errors.New("guestmem: memory that was not frozen has no layers")
+	}
+	number := uint32(len(l.files))
+	buffer := make([]byte, len(zero))
+	for _, e := range l.runs {
+		if e.File == 0 {
+			continue
+		}
+		for at := e.Start; at < e.Start+e.Size; at += int64(len(buffer)) {
+			part := buffer[:min(int64(len(buffer)), e.Start+e.Size-at)]
+			if _, err := l.files[e.File].ReadAt(part, at); err != nil {
+				return nil, err
+			}
+			if err := writeSome(layer, part, at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	l.files = append(l.files, layer)
+	l.runs = overlay(l.runs, above(l.runs, nil, number))
+	return l.forget(), nil
+}
+
 // zero is what need not be kept.
 var zero [64 << 10]byte
 
@@ -215,15 +243,19 @@ var zero [64 << 10]byte
 func (l *Layers) keep(layer *os.File, e Extent) error {
 	const step = int64(len(zero))
 	for at := e.Start; at < e.Start+e.Size; at += step {
-		part := l.bytes[at:min(at+step, e.Start+e.Size)]
-		if bytes.Equal(part, zero[:len(part)]) {
-			continue
-		}
-		if _, err := layer.WriteAt(part, at); err != nil {
+		if err := writeSome(layer, l.bytes[at:min(at+step, e.Start+e.Size)], at); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func writeSome(layer *os.File, part []byte, at int64) error {
+	if bytes.Equal(part, zero[:len(part)]) {
+		return nil
+	}
+	_, err := layer.WriteAt(part, at)
+	return err
 }
 
 // forget closes files of which no page is left, and says which are kept.

@@ -388,3 +388,45 @@ func TestFreezeAgain(t *testing.T) {
 		t.Errorf("a copy has %d and %d", got[3*pageSize], got[9*pageSize])
 	}
 }
+
+// TestFlatten: layers become one while the memory goes on changing, and what was copied from them
+// stays as it was.
+func TestFlatten(t *testing.T) {
+	const size = 64 * pageSize
+	pages := openPages(t)
+	source, err := NewLayers(memoryFile(t, size), size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if _, err := source.Flatten(memoryFile(t, size)); err == nil {
+		t.Error("memory that was never frozen is flattened")
+	}
+	for n := range 64 {
+		put(source, n*pageSize, byte(n+1))
+	}
+	first := frozen(t, source, pages)
+	want := bytes.Clone(source.Bytes())
+	for round := range 6 {
+		at := 5 * round
+		put(source, at*pageSize, 100+byte(round))
+		put(source, 60*pageSize, byte(round)) // zero the first time
+		want[at*pageSize], want[60*pageSize] = 100+byte(round), byte(round)
+		frozen(t, source, pages)
+	}
+	before := frozen(t, source, pages)
+	put(source, 40*pageSize, 1)
+	layer := memoryFile(t, size)
+	files := append(slices.Clone(source.Files()), layer)
+	kept, err := source.Flatten(layer)
+	if err != nil || len(files) < 8 || len(kept) != 2 || files[kept[0]] != files[0] || files[kept[1]] != layer || len(source.Files()) != 2 {
+		t.Fatalf("%v are kept of %d, %v", kept, len(files), err)
+	}
+	if !bytes.Equal(before.Bytes(), want) || first.Bytes()[0] != 1 {
+		t.Error("who shares the layers has other memory")
+	}
+	want[40*pageSize] = 1
+	if after := frozen(t, source, pages); !bytes.Equal(after.Bytes(), want) || len(after.files) != 3 {
+		t.Errorf("a copy is other memory, or in %d files", len(after.files))
+	}
+}

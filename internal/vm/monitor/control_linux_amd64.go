@@ -81,6 +81,8 @@ func (p *process) do(request string, rights []byte) (string, error) {
 		return "", errUnknown
 	case request == "fork":
 		return p.fork(files)
+	case request == "flatten" && len(files) == 1:
+		return p.flatten(files[0])
 	case request == "pause" && p.paused:
 		return "", errPaused
 	case request == "pause":
@@ -107,6 +109,8 @@ func (p *process) keeps(request string, files int) bool {
 		return true
 	case request == "fork":
 		return p.machine != nil && files == p.forkFiles()
+	case request == "flatten":
+		return p.machine != nil && files == 1
 	}
 	return false
 }
@@ -182,11 +186,24 @@ func (p *process) fork(files []*os.File) (string, error) {
 	if !p.paused {
 		p.machine.Resume()
 	}
-	answer := strconv.FormatInt(time.Since(began).Nanoseconds(), 10)
-	for _, n := range kept {
-		answer += " " + strconv.Itoa(n)
+	return list(append([]int{int(time.Since(began).Nanoseconds())}, kept...)), err
+}
+
+// flatten has one layer hold what all do, while the machine runs, and answers which files are left.
+func (p *process) flatten(layer *os.File) (string, error) {
+	kept, err := p.layers.Flatten(layer)
+	if err != nil {
+		return "", errors.Join(err, layer.Close())
 	}
-	return answer, err
+	return list(kept), nil
+}
+
+func list(numbers []int) string {
+	var words []string
+	for _, n := range numbers {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, " ")
 }
 
 // freeze has the machine, which stands still, go on over files of which nobody changes those of
