@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// connectTime is how long a connection to the host may take. Packets that nobody answers
+// connectTime is how long a connection to the host may take, which is reached also while it is
+// busy. Packets that nobody answers
 // are as good as refused.
-const connectTime = 500 * time.Millisecond
+const connectTime = 2 * time.Second
 
 // metadata is where clouds tell machines their secrets.
 const metadata = "169.254.169.254:80"
