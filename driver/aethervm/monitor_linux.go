@@ -86,7 +86,11 @@ func (m *monitor) Load(ctx context.Context, from vmm.State) error {
 	if err := m.giveDisk(ctx, from.Disk); err != nil {
 		return err
 	}
-	return m.tell(ctx, fmt.Sprintf("load %d", from.Longest), append([]*os.File{from.File, from.Root}, from.Memory...)...)
+	what := fmt.Sprintf("load %d", from.Longest)
+	if from.Lent {
+		what += " lent"
+	}
+	return m.tell(ctx, what, append([]*os.File{from.File, from.Root}, from.Memory...)...)
 }
 
 // Fork implements vmm.Forker.

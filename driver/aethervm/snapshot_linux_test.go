@@ -12,7 +12,7 @@ import (
 )
 
 // TestSnapshotsShare: a snapshot has what its machine began with by a name of the template's file,
-// also one of a fork, and of a machine that was restored; and all of the memory itself once that
+// also one of a fork, of a machine that was restored and of a fork of that; and all of the memory itself once that
 // file has no name any more. Whatever of it is damaged, it is refused.
 func TestSnapshotsShare(t *testing.T) {
 	var state string
@@ -47,11 +47,12 @@ func TestSnapshotsShare(t *testing.T) {
 	restored := restore(t, d, dir)
 	run(t, restored, "echo third >> /tmp/notes")
 	again := snapshot(t, restored)
-	if got := blocks(t, again, "base"); got != shared {
-		t.Errorf("a snapshot of one that was restored has %d bytes of the template", got)
-	}
 	const all = "first\nsecond\nthird"
-	for _, dir := range []string{again, snapshot(t, fork(t, restore(t, d, again), "later")[0])} {
+	later := snapshot(t, fork(t, restore(t, d, again), "later")[0])
+	for _, dir := range []string{again, later} {
+		if got := blocks(t, dir, "base"); got != shared {
+			t.Errorf("a snapshot has %d bytes of the template", got)
+		}
 		if got := run(t, restore(t, d, dir), "cat /tmp/notes"); got != all {
 			t.Errorf("it has %q", got)
 		}
@@ -67,7 +68,7 @@ func TestSnapshotsShare(t *testing.T) {
 		t.Errorf("it has %q", got)
 	}
 	other := newDriver(t) // which has no template at hand
-	if got := run(t, restore(t, other, again), "cat /tmp/notes"); got != all {
+	if got := run(t, fork(t, restore(t, other, again), "elsewhere")[0], "cat /tmp/notes"); got != all {
 		t.Errorf("with another driver it has %q", got)
 	}
 	for _, c := range []struct{ dir, name, want string }{

@@ -19,33 +19,24 @@ type base struct {
 	file *os.File
 	name string // which may be another file's by now
 	sum  uint32
-	// loaded is the same in memory, where nobody can change it; nil is that it is not there.
-	loaded *os.File
 }
 
-// openBase opens that of a snapshot: as a template at hand has it, or after a look at all of it.
-func (e *engine) openBase(name string, sum uint32) (*base, error) {
+// openBase gives a machine that of its snapshot: with the memory of a template at hand that it is
+// of, or after a look at all of it.
+func (m *machine) openBase(name string, sum uint32) error {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := &base{file: file, name: name, sum: sum}
-	if b.loaded, err = e.templates.loaded(b); err == nil && b.loaded == nil {
-		err = b.check()
+	m.base = &base{file: file, name: name, sum: sum}
+	loaded, err := m.engine.templates.loaded(m.base)
+	if loaded != nil {
+		m.memory = []*os.File{loaded}
 	}
-	if err != nil {
-		b.close()
-		return nil, err
+	if err != nil || loaded != nil {
+		return err
 	}
-	return b, nil
-}
-
-// memory is the file that a machine goes on from.
-func (b *base) memory() *os.File {
-	if b.loaded != nil {
-		return b.loaded
-	}
-	return b.file
+	return m.base.check()
 }
 
 // check reads all of it. Errors: Invalid.
@@ -80,9 +71,6 @@ func (b *base) link(name string) (bool, error) {
 func (b *base) close() {
 	if b != nil {
 		b.file.Close()
-		if b.loaded != nil {
-			b.loaded.Close()
-		}
 	}
 }
 

@@ -24,8 +24,8 @@ type machine struct {
 	hardware Hardware
 	origin   origin
 	disk     *os.File // nil for a template
-	// memory are the files that the memory of a machine that can be forked is in; none of
-	// one that was restored, before its first fork.
+	// memory are the files that the memory of a machine that can be forked is in; of one that
+	// was restored, those of a template that it is over, before its first fork.
 	memory []*os.File
 	// base is the first of them on disk, or of the files of one that was restored; nil is none.
 	base *base

@@ -123,7 +123,7 @@ func (e *engine) restore(ctx context.Context, dir string, spec sandbox.Spec, fro
 		}
 	}
 	if from.BaseSum != nil {
-		if m.base, err = e.openBase(filepath.Join(dir, baseFile), *from.BaseSum); err != nil {
+		if err := m.openBase(filepath.Join(dir, baseFile), *from.BaseSum); err != nil {
 			m.closeFiles()
 			return nil, errors.Join(err, disk.Close())
 		}

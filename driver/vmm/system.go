@@ -129,6 +129,8 @@ type State struct {
 	// Memory are the files of the memory, if a Forker made the state, or the first of them if it
 	// was saved with Over.
 	Memory []*os.File
+	// Lent says that these files are not to be handed on when the machine is forked.
+	Lent bool
 	// Over leaves out what is in the first of the files that the machine's memory is in.
 	Over bool
 	// Root is the disk of the root file system, for a program that is handed it, and Longest

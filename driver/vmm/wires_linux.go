@@ -196,7 +196,7 @@ func (w *wires) saveTo(ctx context.Context, m *machine, name string, state State
 func (w *wires) load(ctx context.Context, m *machine) error {
 	state := State{File: w.state, WithoutMemory: w.named(Memory) != nil, Memory: m.memory, Disk: m.writable.handing()}
 	if len(m.memory) == 0 && m.base != nil {
-		state.Memory = []*os.File{m.base.memory()}
+		state.Memory, state.Lent = []*os.File{m.base.file}, true
 	}
 	if w.handed {
 		state.Root, state.Longest = m.disk, m.longestFile()

@@ -114,7 +114,7 @@ func TestSaveAndRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapped, err := saved.Map(nil)
+	mapped, err := saved.Map(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func refuseDamaged(t *testing.T, file *os.File) {
 		}
 		saved, err := Open(file)
 		if err == nil {
-			_, err = saved.Map(nil)
+			_, err = saved.Map(nil, false)
 		}
 		if want := ErrState; at >= memoryStart && !errors.Is(err, errMemory) || at < memoryStart && at != 8 && !errors.Is(err, want) || err == nil {
 			t.Errorf("byte %d: %v", at, err)
@@ -164,7 +164,7 @@ func refuseDamaged(t *testing.T, file *os.File) {
 	}
 	if saved, err := Open(file); err != nil {
 		t.Error(err)
-	} else if _, err := saved.Map(nil); !errors.Is(err, errMemory) {
+	} else if _, err := saved.Map(nil, false); !errors.Is(err, errMemory) {
 		t.Errorf("lost memory: %v", err)
 	}
 	if err := file.Truncate(memoryStart); err != nil {

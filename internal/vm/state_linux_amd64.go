@@ -215,8 +215,8 @@ func (h stateHead) sensible() bool {
 func (s *Saved) CPUs() int { return int(s.head.CPUs) }
 
 // Map maps the memory, out of the files that were handed on beside the state, which become
-// the mapping's. What is written to it is the mapping's own. Errors: ErrState.
-func (s *Saved) Map(files []*os.File) (*guestmem.Layers, error) {
+// the mapping's, or were lent. What is written to it is the mapping's own. Errors: ErrState.
+func (s *Saved) Map(files []*os.File, lent bool) (*guestmem.Layers, error) {
 	if (len(s.extents) > 0) != (len(files) > 0) {
 		return nil, ErrState
 	}
@@ -230,7 +230,7 @@ func (s *Saved) Map(files []*os.File) (*guestmem.Layers, error) {
 		return nil, err
 	}
 	if len(files) == 1 {
-		return guestmem.BorrowOver(files[0], s.file, s.extents, memoryStart, s.head.Memory)
+		return guestmem.BorrowOver(files[0], s.file, lent, s.extents, memoryStart, s.head.Memory)
 	}
 	return guestmem.Borrow(s.file, memoryStart, s.head.Memory)
 }

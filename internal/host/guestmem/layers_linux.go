@@ -20,6 +20,7 @@ type Layers struct {
 	*Mapping
 	files  []*os.File
 	offset int64    // of the memory in the last of the files, while it is borrowed
+	lent   int      // how many files, the last, are not to be handed on, while it is borrowed
 	runs   []Extent // all of the memory, one after another
 	state  layersState
 	// changed are pages that were written since the last Freeze.
@@ -32,7 +33,7 @@ type layersState int
 const (
 	// whole: there is one file, of this machine alone, which changes with the memory.
 	whole layersState = iota
-	// borrowed: the files are not to be handed on.
+	// borrowed: nobody changes the files, of which some are not to be handed on.
 	borrowed
 	// layered: nobody changes the files.
 	layered
@@ -80,30 +81,35 @@ var ErrLost = errors.New("guestmem: memory of the machine is lost")
 
 // NewLayers is memory that a file holds, which is this machine's alone.
 func NewLayers(file *os.File, size int64) (*Layers, error) {
-	return newLayers([]*os.File{file}, []Extent{{0, size, 0}}, 0, size, whole)
+	return newLayers([]*os.File{file}, []Extent{{0, size, 0}}, 0, size, whole, 0)
 }
 
 // Borrow is memory that a file holds from an offset on and that changes in this mapping
 // only. The file is nobody's to hand on.
 func Borrow(file *os.File, offset, size int64) (*Layers, error) {
-	return newLayers([]*os.File{file}, []Extent{{0, size, 0}}, offset, size, borrowed)
+	return newLayers([]*os.File{file}, []Extent{{0, size, 0}}, offset, size, borrowed, 1)
 }
 
-// BorrowOver is Borrow of what a file, the second that extents tell of, holds over another.
-func BorrowOver(base, file *os.File, extents []Extent, offset, size int64) (*Layers, error) {
-	return newLayers([]*os.File{base, file}, extents, offset, size, borrowed)
+// BorrowOver is Borrow of what a file, the second that extents tell of, holds over another, which
+// is to be handed on or is lent as well.
+func BorrowOver(base, file *os.File, lent bool, extents []Extent, offset, size int64) (*Layers, error) {
+	count := 1
+	if lent {
+		count = 2
+	}
+	return newLayers([]*os.File{base, file}, extents, offset, size, borrowed, count)
 }
 
 // Join maps what Freeze has made of a machine of a size. The files become the memory's.
 func Join(files []*os.File, extents []Extent, size int64) (*Layers, error) {
-	return newLayers(files, extents, 0, size, layered)
+	return newLayers(files, extents, 0, size, layered, 0)
 }
 
-func newLayers(files []*os.File, extents []Extent, offset, size int64, state layersState) (*Layers, error) {
+func newLayers(files []*os.File, extents []Extent, offset, size int64, state layersState, lent int) (*Layers, error) {
 	if len(files) == 0 || len(files) > maxFiles || len(extents) > maxExtents || size <= 0 || size%pageSize != 0 {
 		return nil, fmt.Errorf("guestmem: %d files and %d runs for %d bytes", len(files), len(extents), size)
 	}
-	l := &Layers{files: files, offset: offset, runs: slices.Clone(extents), state: state, changed: NewPages(size)}
+	l := &Layers{files: files, offset: offset, lent: lent, runs: slices.Clone(extents), state: state, changed: NewPages(size)}
 	at := int64(0)
 	for _, e := range extents {
 		if e.Start != at || e.Size <= 0 || e.Size%pageSize != 0 || e.Size > size-at || e.File >= uint32(len(files)) {
@@ -149,13 +155,8 @@ func (l *Layers) place(e Extent) error {
 	return nil
 }
 
-// Files are those that Extents tells of; none before the first Freeze of borrowed memory.
-func (l *Layers) Files() []*os.File {
-	if l.state == borrowed {
-		return nil
-	}
-	return l.files
-}
+// Files are those that Extents tells of, but for borrowed ones before the first Freeze.
+func (l *Layers) Files() []*os.File { return l.files[:len(l.files)-l.lent] }
 
 // Extents says where all of the memory is, since Freeze.
 func (l *Layers) Extents() []Extent { return slices.Clone(l.runs) }
@@ -181,12 +182,12 @@ func (l *Layers) Freeze(changed Pages, pages io.ReaderAt, layer *os.File) (kept 
 	l.changed.Add(changed)
 	number := uint32(len(l.files))
 	written := l.changed.runs(number)
-	if len(l.files) >= maxFiles { // all but what is in a file that stays
+	if len(l.files) >= maxFiles || l.lent > 0 { // all but what is in a file that stays
 		written = above(l.runs, written, number)
 	}
 	written = join(l.runs, written)
 	filled := written
-	if l.state == borrowed {
+	if l.lent == len(l.files) {
 		written = []Extent{{0, int64(l.size), number}}
 		if filled, err = l.Filled(pages); err != nil {
 			return nil, err
@@ -197,13 +198,18 @@ func (l *Layers) Freeze(changed Pages, pages io.ReaderAt, layer *os.File) (kept 
 			return nil, err
 		}
 	}
-	l.files, l.offset = append(l.files, layer), 0
 	l.runs = overlay(l.runs, written)
-	kept = l.forget()
-	if l.state == borrowed {
-		kept = []int{0} // of Files, which were none
+	for n := range l.runs { // of which none is of a file that was lent
+		if l.runs[n].File == number {
+			l.runs[n].File -= uint32(l.lent)
+		}
 	}
-	l.state = layered
+	for _, file := range l.files[len(l.files)-l.lent:] {
+		_ = file.Close() // nothing was written by this descriptor
+	}
+	l.files = append(l.Files(), layer)
+	l.offset, l.lent, l.state = 0, 0, layered
+	kept = l.forget()
 	clear(l.changed)
 	return kept, nil
 }

@@ -335,7 +335,7 @@ func TestBeyond(t *testing.T) {
 	put(child, 20*pageSize, 99)
 
 	saved := memoryFile(t, before+size)
-	over := func(l *Layers, to *os.File) *Layers {
+	over := func(l *Layers, to *os.File, lent bool) *Layers {
 		t.Helper()
 		runs, all, err := l.Beyond(pages)
 		if err != nil || total(runs) > size/2 {
@@ -346,7 +346,7 @@ func TestBeyond(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := BorrowOver(base, to, all, before, size)
+		got, err := BorrowOver(base, to, lent, all, before, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,11 +356,17 @@ func TestBeyond(t *testing.T) {
 		}
 		return got
 	}
-	restored := over(child, saved)
+	restored := over(child, saved, false)
 	put(restored, 30*pageSize+1, 31)
-	again := over(restored, memoryFile(t, before+size))
-	if copied := frozen(t, again, pages); !bytes.Equal(copied.Bytes(), restored.Bytes()) || len(copied.files) != 1 {
-		t.Errorf("a copy of it is other memory, or in %d files", len(copied.files))
+	again := over(restored, memoryFile(t, before+size), true)
+	for _, c := range []struct {
+		of    *Layers
+		files int
+	}{{restored, 2}, {again, 1}} { // the first of which has the base
+		put(c.of, 31*pageSize, 5)
+		if copied := frozen(t, c.of, pages); !bytes.Equal(copied.Bytes(), c.of.Bytes()) || len(copied.files) != c.files {
+			t.Errorf("a copy of it is other memory, or in %d files", len(copied.files))
+		}
 	}
 }
 

@@ -242,6 +242,9 @@ func (p *process) freeze(files []*os.File) (kept []int, lost bool, err error) {
 const (
 	bootWord = "boot"
 	loadWord = "load"
+	// lentWord ends a request for a machine whose memory is not to be in the file of it that it is
+	// handed, once it is forked.
+	lentWord = "lent"
 )
 
 func begins(request, word string) bool { return strings.HasPrefix(request, word+" ") }
@@ -311,7 +314,8 @@ func parseBoot(request string) (most, memory int64, cpus int, words string, err 
 // load makes a machine out of a state, the disk, and the files of its memory if that is not in
 // the state, and lets it go on.
 func (p *process) load(request string, files []*os.File) error {
-	most, err := strconv.ParseInt(strings.TrimPrefix(request, loadWord+" "), 10, 64)
+	number, lent := strings.CutSuffix(strings.TrimPrefix(request, loadWord+" "), " "+lentWord)
+	most, err := strconv.ParseInt(number, 10, 64)
 	switch {
 	case err != nil || most < 1:
 		err = errUnknown
@@ -330,7 +334,7 @@ func (p *process) load(request string, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	if p.layers, err = saved.Map(files[2:]); err != nil {
+	if p.layers, err = saved.Map(files[2:], lent); err != nil {
 		return err
 	}
 	machine, err := p.make(p.layers.Memory, true, saved.CPUs(), files[1])
