@@ -72,9 +72,13 @@ func (i *instance) flattenLater(forker Forker) {
 			return
 		}
 		guestagent.Discard(i.engine.opts.Logger, i.engine.system.Name+": the memory of "+i.ID()+" is still in many files", func() error {
-			// For as long as it takes: this program is to know which files the memory is in.
-			err := i.ending(i.flatten(context.Background(), forker))
-			if sandbox.ClassOf(err) == sandbox.NotFound {
+			ctx, cancel := context.WithTimeout(context.Background(), bootTime)
+			defer cancel()
+			err := i.flatten(ctx, forker)
+			if ctx.Err() != nil { // and nobody knows which files the memory is in
+				return errors.Join(err, i.process.kill())
+			}
+			if err = i.ending(err); sandbox.ClassOf(err) == sandbox.NotFound {
 				return nil
 			}
 			return err

@@ -220,9 +220,18 @@ func (m *machine) release(ctx context.Context) error {
 	if m.place != nil {
 		err = errors.Join(err, m.place.close())
 	}
-	m.verbs.Lock() // of a machine that has ended nobody has it for long
-	m.closeFiles()
-	m.verbs.Unlock()
+	closed := func() {
+		m.closeFiles()
+		m.verbs.Unlock()
+	}
+	if m.verbs.TryLock() {
+		closed()
+	} else { // somebody copies them, and does not hear of the end before
+		go func() {
+			m.verbs.Lock()
+			closed()
+		}()
+	}
 	if m.disk != nil {
 		err = errors.Join(err, m.disk.Close())
 	}

@@ -217,7 +217,7 @@ func (s *Saved) CPUs() int { return int(s.head.CPUs) }
 // Map maps the memory, out of the files that were handed on beside the state, which become
 // the mapping's, or were lent. What is written to it is the mapping's own. Errors: ErrState.
 func (s *Saved) Map(files []*os.File, lent bool) (*guestmem.Layers, error) {
-	if (len(s.extents) > 0) != (len(files) > 0) {
+	if (len(s.extents) > 0) != (len(files) > 0) || lent && len(s.sums) == 0 {
 		return nil, ErrState
 	}
 	if len(s.sums) == 0 {

@@ -109,7 +109,7 @@ func newLayers(files []*os.File, extents []Extent, offset, size int64, state lay
 	if len(files) == 0 || len(files) > maxFiles || len(extents) > maxExtents || size <= 0 || size%pageSize != 0 {
 		return nil, fmt.Errorf("guestmem: %d files and %d runs for %d bytes", len(files), len(extents), size)
 	}
-	l := &Layers{files: files, offset: offset, lent: lent, runs: slices.Clone(extents), state: state, changed: NewPages(size)}
+	l := &Layers{files: files, offset: offset, lent: lent, runs: slices.Clone(extents), state: state}
 	at := int64(0)
 	for _, e := range extents {
 		if e.Start != at || e.Size <= 0 || e.Size%pageSize != 0 || e.Size > size-at || e.File >= uint32(len(files)) {
@@ -125,6 +125,7 @@ func newLayers(files []*os.File, extents []Extent, offset, size int64, state lay
 			return nil, errors.Join(errors.New("guestmem: a file is not as long as the memory"), err)
 		}
 	}
+	l.changed = NewPages(size) // which may be anything before
 	var err error
 	if l.Mapping, err = Map(files[0], l.offsetIn(0), size, state != whole); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package guestmem
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -303,6 +304,7 @@ func TestHostileLayers(t *testing.T) {
 		"an overlap":   {[]*os.File{memoryFile(t, size)}, []Extent{{0, size, 0}, {0, size, 0}}, size},
 		"beyond":       {[]*os.File{memoryFile(t, size)}, []Extent{{0, 2 * size, 0}}, size},
 		"backwards":    {[]*os.File{memoryFile(t, size)}, []Extent{{0, -pageSize, 0}}, size},
+		"no end":       {[]*os.File{memoryFile(t, size)}, []Extent{{0, math.MaxInt64 &^ (pageSize - 1), 0}}, math.MaxInt64 &^ (pageSize - 1)},
 		"half a page":  {[]*os.File{memoryFile(t, size)}, []Extent{{0, 100, 0}, {100, size - 100, 0}}, size},
 	} {
 		if l, err := Join(c.files, c.extents, c.size); err == nil || errors.Is(err, ErrLost) {

@@ -191,6 +191,8 @@ func (p *process) fork(files []*os.File) (string, error) {
 
 // flatten has one layer hold what all do, while the machine runs, and answers which files are left.
 func (p *process) flatten(layer *os.File) (string, error) {
+	p.mu.Unlock() // nobody else has the layers, and connections are not to wait
+	defer p.mu.Lock()
 	kept, err := p.layers.Flatten(layer)
 	if err != nil {
 		return "", errors.Join(err, layer.Close())
@@ -219,10 +221,11 @@ func (p *process) freeze(files []*os.File) (kept []int, lost bool, err error) {
 		}
 	}
 	written, err := p.machine.Written()
-	if err == nil {
-		kept, err = p.layers.Freeze(written, pages, layer)
+	if err != nil { // and what was noted until now is gone
+		closeAll(files[2:])
+		return nil, true, err
 	}
-	if err != nil {
+	if kept, err = p.layers.Freeze(written, pages, layer); err != nil {
 		closeAll(files[2:])
 		return nil, errors.Is(err, guestmem.ErrLost), err
 	}
