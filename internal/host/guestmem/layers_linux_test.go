@@ -28,6 +28,17 @@ func put(l *Layers, at int, v byte) {
 	b[0] = v
 }
 
+// newSource is memory in a file of its own.
+func newSource(t *testing.T, size int64) *Layers {
+	t.Helper()
+	l, err := NewLayers(memoryFile(t, size), size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 // frozen freezes memory and gives a copy of it, as another process would map it.
 func frozen(t *testing.T, l *Layers, pages *os.File) *Layers {
 	t.Helper()
@@ -144,11 +155,7 @@ func TestFilled(t *testing.T) {
 func TestLayers(t *testing.T) {
 	const size = 2 << 20
 	pages := openPages(t)
-	source, err := NewLayers(memoryFile(t, size), size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
+	source := newSource(t, size)
 	type copied struct {
 		*Layers
 		want []byte
@@ -318,11 +325,7 @@ func TestHostileLayers(t *testing.T) {
 func TestBeyond(t *testing.T) {
 	const size, before = 64 * pageSize, 3 * pageSize
 	pages := openPages(t)
-	source, err := NewLayers(memoryFile(t, size), size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
+	source := newSource(t, size)
 	if _, _, err := source.Beyond(pages); err == nil {
 		t.Error("memory whose file changes is over that file")
 	}
@@ -376,11 +379,7 @@ func TestBeyond(t *testing.T) {
 func TestFreezeAgain(t *testing.T) {
 	const size = 64 * pageSize
 	pages := openPages(t)
-	source, err := NewLayers(memoryFile(t, size), size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
+	source := newSource(t, size)
 	child := frozen(t, source, pages)
 	put(child, 3*pageSize, 7)
 	full, changed := memoryFile(t, size), NewPages(size)
@@ -402,11 +401,7 @@ func TestFreezeAgain(t *testing.T) {
 func TestFlatten(t *testing.T) {
 	const size = 64 * pageSize
 	pages := openPages(t)
-	source, err := NewLayers(memoryFile(t, size), size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
+	source := newSource(t, size)
 	if _, err := source.Flatten(memoryFile(t, size)); err == nil {
 		t.Error("memory that was never frozen is flattened")
 	}
