@@ -34,7 +34,7 @@ type ClientOptions struct {
 type Client struct {
 	http *http.Client
 	opts ClientOptions
-	wire func() calls                     // made at the first use, for it takes longer than many calls
+	wire func() any                       // see callsOf; made at the first use, for it takes longer than many calls
 	here func() (InProcessService, error) // nil if the service is in another program
 }
 
@@ -59,14 +59,19 @@ func NewClient(dial func(context.Context) (net.Conn, error), opts ClientOptions)
 // daemon in front of the sandbox. Their URLs name no host: the carrier knows where to.
 func NewClientOver(carrier http.RoundTripper, opts ClientOptions) *Client {
 	c := &Client{http: &http.Client{Transport: carrier, CheckRedirect: stay}, opts: opts}
-	c.wire = sync.OnceValue(c.newCalls)
+	c.wire = sync.OnceValue(func() any { return newCalls(c) })
 	return c
 }
 
 // stay follows no redirection: a service has no reason to send its client anywhere.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-func (c *Client) newCalls() calls {
+// callsOf is the wire of a client. A Client does not name its type, and this is no method: the
+// compiler makes the methods of generic types anew, and there are hundreds behind this one, in
+// every package that sees them in another's type.
+func callsOf(c *Client) calls { return c.wire().(calls) }
+
+func newCalls(c *Client) calls {
 	options := []connect.ClientOption{
 		connect.WithInterceptors(identify{c.opts}),
 		connect.WithAcceptCompression("gzip", nil, nil), // output comes from this host

@@ -57,7 +57,7 @@ func (c *Client) filesCall(ctx context.Context, method, path string, body io.Rea
 
 // Stat describes what is at a path, be it a link.
 func (c *Client) Stat(ctx context.Context, path string) (*pb.EntryInfo, error) {
-	res, err := c.wire().files.Stat(ctx, connect.NewRequest(&pb.StatRequest{Path: path}))
+	res, err := callsOf(c).files.Stat(ctx, connect.NewRequest(&pb.StatRequest{Path: path}))
 	if err != nil {
 		return nil, clientError("stat "+path, err)
 	}
@@ -66,7 +66,7 @@ func (c *Client) Stat(ctx context.Context, path string) (*pb.EntryInfo, error) {
 
 // List describes what is below a directory, down to a depth of at least one.
 func (c *Client) List(ctx context.Context, path string, depth uint32) ([]*pb.EntryInfo, error) {
-	res, err := c.wire().files.ListDir(ctx, connect.NewRequest(&pb.ListDirRequest{Path: path, Depth: depth}))
+	res, err := callsOf(c).files.ListDir(ctx, connect.NewRequest(&pb.ListDirRequest{Path: path, Depth: depth}))
 	if err != nil {
 		return nil, clientError("list "+path, err)
 	}
@@ -75,26 +75,26 @@ func (c *Client) List(ctx context.Context, path string, depth uint32) ([]*pb.Ent
 
 // MakeDir makes a directory and its parents. Errors: Conflict if it exists.
 func (c *Client) MakeDir(ctx context.Context, path string) error {
-	_, err := c.wire().files.MakeDir(ctx, connect.NewRequest(&pb.MakeDirRequest{Path: path}))
+	_, err := callsOf(c).files.MakeDir(ctx, connect.NewRequest(&pb.MakeDirRequest{Path: path}))
 	return clientError("make directory "+path, err)
 }
 
 // Move renames a file or directory, replacing a file that is there.
 func (c *Client) Move(ctx context.Context, from, to string) error {
-	_, err := c.wire().files.Move(ctx, connect.NewRequest(&pb.MoveRequest{Source: from, Destination: to}))
+	_, err := callsOf(c).files.Move(ctx, connect.NewRequest(&pb.MoveRequest{Source: from, Destination: to}))
 	return clientError("move "+from, err)
 }
 
 // Remove removes a file or a whole directory.
 func (c *Client) Remove(ctx context.Context, path string) error {
-	_, err := c.wire().files.Remove(ctx, connect.NewRequest(&pb.RemoveRequest{Path: path}))
+	_, err := callsOf(c).files.Remove(ctx, connect.NewRequest(&pb.RemoveRequest{Path: path}))
 	return clientError("remove "+path, err)
 }
 
 // Watch calls seen for every change below a directory until the context ends or
 // the directory is gone. Ready is called once when nothing is missed any more.
 func (c *Client) Watch(ctx context.Context, path string, recursive bool, ready func(), seen func(*pb.FilesystemEvent)) error {
-	stream, err := c.wire().files.WatchDir(ctx, connect.NewRequest(&pb.WatchDirRequest{Path: path, Recursive: recursive}))
+	stream, err := callsOf(c).files.WatchDir(ctx, connect.NewRequest(&pb.WatchDirRequest{Path: path, Recursive: recursive}))
 	if err != nil {
 		return clientError("watch "+path, err)
 	}

@@ -51,7 +51,7 @@ func (r *Running) closePipe() {
 // read, is no failure of the command; a reader that fails is, and Wait tells.
 func (r *Running) copyInput(ctx context.Context) {
 	carry := context.WithoutCancel(ctx)
-	stream := r.client.wire().process.StreamInput(carry)
+	stream := callsOf(r.client).process.StreamInput(carry)
 	err := stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Start{Start: &pb.StreamInputRequest_StartEvent{Process: byPid(r.pid)}}})
 	whole := err == nil && r.eachInput(ctx, func(in *pb.ProcessInput) error {
 		return stream.Send(&pb.StreamInputRequest{Event: &pb.StreamInputRequest_Data{Data: &pb.StreamInputRequest_DataEvent{Input: in}}})

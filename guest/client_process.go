@@ -77,7 +77,7 @@ func (c *Client) StartDetached(ctx context.Context, cmd Cmd) (pid int, err error
 	req.Header().Set(detachHeader, "true")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.wire().process.Start(ctx, req)
+	stream, err := callsOf(c).process.Start(ctx, req)
 	if err != nil {
 		return 0, clientError("start", err)
 	}
@@ -94,7 +94,7 @@ func (c *Client) start(ctx context.Context, req *pb.StartRequest) (eventStream, 
 	if c.here != nil {
 		return c.inProcess(func(s InProcessService) (inProcessRun, error) { return s.startInProcess(ctx, c.opts, req) })
 	}
-	return c.wire().process.Start(ctx, connect.NewRequest(req))
+	return callsOf(c).process.Start(ctx, connect.NewRequest(req))
 }
 
 // Connect follows a process that already runs, from what nobody has read of it
@@ -113,7 +113,7 @@ func (c *Client) Connect(ctx context.Context, pid int, cmd Cmd) (*Running, error
 func (c *Client) Look(ctx context.Context, pid int, cmd Cmd) (over *Status, err error) {
 	req := connect.NewRequest(&pb.ConnectRequest{Process: byPid(uint32(pid))})
 	req.Header().Set(lookHeader, "true")
-	stream, err := c.wire().process.Connect(ctx, req)
+	stream, err := callsOf(c).process.Connect(ctx, req)
 	if err != nil {
 		return nil, clientError("look", err)
 	}
@@ -130,7 +130,7 @@ func (c *Client) connect(ctx context.Context, sel *pb.ProcessSelector) (eventStr
 	if c.here != nil {
 		return c.inProcess(func(s InProcessService) (inProcessRun, error) { return s.connectInProcess(ctx, c.opts, sel) })
 	}
-	return c.wire().process.Connect(ctx, connect.NewRequest(&pb.ConnectRequest{Process: sel}))
+	return callsOf(c).process.Connect(ctx, connect.NewRequest(&pb.ConnectRequest{Process: sel}))
 }
 
 func (c *Client) begin(ctx context.Context, op string, cmd Cmd, stream eventStream) (*Running, error) {
@@ -258,25 +258,25 @@ func (r *Running) output(data *pb.ProcessEvent_DataEvent) error {
 
 // Signal sends a signal to the process.
 func (r *Running) Signal(ctx context.Context, sig syscall.Signal) error {
-	_, err := r.client.wire().process.SendSignal(ctx, connect.NewRequest(&pb.SendSignalRequest{Process: byPid(r.pid), Signal: pb.Signal(sig)}))
+	_, err := callsOf(r.client).process.SendSignal(ctx, connect.NewRequest(&pb.SendSignalRequest{Process: byPid(r.pid), Signal: pb.Signal(sig)}))
 	return clientError("signal", err)
 }
 
 // Resize changes the size of the process's terminal.
 func (r *Running) Resize(ctx context.Context, size Size) error {
-	_, err := r.client.wire().process.Update(ctx, connect.NewRequest(&pb.UpdateRequest{Process: byPid(r.pid), Pty: &pb.PTY{Size: size.message()}}))
+	_, err := callsOf(r.client).process.Update(ctx, connect.NewRequest(&pb.UpdateRequest{Process: byPid(r.pid), Pty: &pb.PTY{Size: size.message()}}))
 	return clientError("resize", err)
 }
 
 // CloseStdin ends the process's input.
 func (r *Running) CloseStdin(ctx context.Context) error {
-	_, err := r.client.wire().process.CloseStdin(ctx, connect.NewRequest(&pb.CloseStdinRequest{Process: byPid(r.pid)}))
+	_, err := callsOf(r.client).process.CloseStdin(ctx, connect.NewRequest(&pb.CloseStdinRequest{Process: byPid(r.pid)}))
 	return clientError("close stdin", err)
 }
 
 // Processes lists the processes that run.
 func (c *Client) Processes(ctx context.Context) ([]*pb.ProcessInfo, error) {
-	res, err := c.wire().process.List(ctx, connect.NewRequest(&pb.ListRequest{}))
+	res, err := callsOf(c).process.List(ctx, connect.NewRequest(&pb.ListRequest{}))
 	if err != nil {
 		return nil, clientError("list processes", err)
 	}

@@ -31,7 +31,7 @@ func calling(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Handler answers messages that come over HTTP, each by the session of its sender.
 type Handler struct {
-	http *sdk.StreamableHTTPHandler
+	http http.Handler
 }
 
 // NewHandler makes a handler. Bodies are bounded by whoever calls it.

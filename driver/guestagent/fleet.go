@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"aether/sandbox"
@@ -19,7 +21,9 @@ type Fleet struct {
 	// gate is held for reading by those who make a sandbox: Close waits for them.
 	gate   sync.RWMutex
 	closed bool
-	living sync.Map // of *Instance
+
+	mu     sync.Mutex
+	living map[*Instance]struct{}
 }
 
 // Enter begins the making of a sandbox; leave ends it. Errors: Conflict once the
@@ -35,8 +39,25 @@ func (f *Fleet) Enter(driver string) (leave func(), err error) {
 
 // Add begins to watch over an instance, between Enter and leave.
 func (f *Fleet) Add(i *Instance) {
-	f.living.Store(i, nil)
-	go i.watch(func() { f.living.Delete(i) }, cmp.Or(f.Logger, slog.Default()))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.living == nil {
+		f.living = map[*Instance]struct{}{}
+	}
+	f.living[i] = struct{}{}
+	go i.watch(func() { f.forget(i) }, cmp.Or(f.Logger, slog.Default()))
+}
+
+func (f *Fleet) forget(i *Instance) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.living, i)
+}
+
+func (f *Fleet) all() []*Instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.living))
 }
 
 // Close ends all instances and lets no more be made. It is idempotent; first
@@ -45,11 +66,12 @@ func (f *Fleet) Close(ctx context.Context) (first bool, err error) {
 	f.gate.Lock()
 	defer f.gate.Unlock()
 	first, f.closed = !f.closed, true
-	for i := range f.living.Range {
-		i.(*Instance).End(sandbox.Destroyed)
+	living := f.all()
+	for _, i := range living {
+		i.End(sandbox.Destroyed)
 	}
-	for i := range f.living.Range {
-		err = errors.Join(err, i.(*Instance).Destroy(ctx))
+	for _, i := range living {
+		err = errors.Join(err, i.Destroy(ctx))
 	}
 	return first, err
 }

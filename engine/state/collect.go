@@ -54,7 +54,7 @@ func collect(kind, path string, dry bool) (sandbox.Collected, error) {
 
 // Collect removes the directories in the Home of a record but the one that is kept, and
 // says which; in a dry run it says which it would. Nobody may be changing the record.
-func (k *Kind[R]) Collect(id, kept string, dry bool) (gone []sandbox.Collected, err error) {
+func (k *kind) Collect(id, kept string, dry bool) (gone []sandbox.Collected, err error) {
 	entries, err := os.ReadDir(k.Home(id))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil

@@ -33,7 +33,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Kind is records of one type. Its methods may be called by many at once, but not
 // for one id.
-type Kind[R any] struct {
+type Kind[R any] struct{ kind }
+
+// kind is what a Kind does without knowing its type. It is apart because the compiler makes
+// the methods of a generic type anew in every package that sees one, however far from here.
+type kind struct {
 	dir  *Dir
 	name string
 	// format is that of records which are written now; older ones are brought to the
@@ -53,22 +57,22 @@ func NewKind[R any](d *Dir, name string, format int, steps map[int]Migration) (*
 			return nil, fmt.Errorf("state: %s: nothing brings records from format %d to %d", name, old, old+1)
 		}
 	}
-	k := &Kind[R]{dir: d, name: name, format: format, steps: steps}
+	k := &Kind[R]{kind{dir: d, name: name, format: format, steps: steps}}
 	if err := os.MkdirAll(k.path(), 0o700); err != nil {
 		return nil, fmt.Errorf("state: %s: %w", name, err)
 	}
 	return k, nil
 }
 
-func (k *Kind[R]) path() string { return filepath.Join(k.dir.path, k.name) }
+func (k *kind) path() string { return filepath.Join(k.dir.path, k.name) }
 
 // Home is the directory of a record, for what else belongs to it. It exists from Begin
 // or the first Save or Note on, and is removed with the record.
-func (k *Kind[R]) Home(id string) string { return filepath.Join(k.path(), id) }
+func (k *kind) Home(id string) string { return filepath.Join(k.path(), id) }
 
 // Begin makes the Home of a record that is not yet, for what has to be on disk before it
 // is. Without a record, All removes it.
-func (k *Kind[R]) Begin(id string) (home string, err error) {
+func (k *kind) Begin(id string) (home string, err error) {
 	if !sandbox.IsName(id, maxID) {
 		return "", sandbox.Invalidf("id", "%.80q cannot name a record", id)
 	}
@@ -88,7 +92,7 @@ func (k *Kind[R]) Save(id string, record R) error { return k.put(id, record, tru
 // Note is Save that does not wait for the disk.
 func (k *Kind[R]) Note(id string, record R) error { return k.put(id, record, false) }
 
-func (k *Kind[R]) put(id string, record R, durable bool) error {
+func (k *kind) put(id string, record any, durable bool) error {
 	if !sandbox.IsName(id, maxID) {
 		return sandbox.Invalidf("id", "%.80q cannot name a record", id)
 	}
@@ -102,7 +106,7 @@ func (k *Kind[R]) put(id string, record R, durable bool) error {
 	return nil
 }
 
-func (k *Kind[R]) replace(home string, contents []byte, durable bool) error {
+func (k *kind) replace(home string, contents []byte, durable bool) error {
 	disk := k.dir.disk
 	draft := filepath.Join(home, draftName)
 	err := disk.write(draft, contents, durable)
@@ -147,23 +151,28 @@ func encode(format int, record any) ([]byte, error) {
 
 // Load reads a record. Errors: NotFound; Invalid for one that is damaged.
 func (k *Kind[R]) Load(id string) (record R, err error) {
+	err = k.load(id, &record)
+	return record, err
+}
+
+func (k *kind) load(id string, record any) error {
 	if !sandbox.IsName(id, maxID) {
-		return record, sandbox.Invalidf("id", "%.80q cannot name a record", id)
+		return sandbox.Invalidf("id", "%.80q cannot name a record", id)
 	}
 	contents, err := readBounded(filepath.Join(k.Home(id), recordName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return record, &sandbox.Error{Class: sandbox.NotFound, Op: "state", Reason: fmt.Sprintf("there is no %s %s", k.name, id)}
+		return &sandbox.Error{Class: sandbox.NotFound, Op: "state", Reason: fmt.Sprintf("there is no %s %s", k.name, id)}
 	}
 	if err == nil {
-		err = k.decode(contents, &record)
+		err = k.decode(contents, record)
 	}
 	if err != nil {
-		return record, &sandbox.Error{Class: sandbox.Invalid, Op: "state: read " + k.name + " " + id, Err: err}
+		return &sandbox.Error{Class: sandbox.Invalid, Op: "state: read " + k.name + " " + id, Err: err}
 	}
-	return record, nil
+	return nil
 }
 
-func (k *Kind[R]) decode(contents []byte, record *R) error {
+func (k *kind) decode(contents []byte, record any) error {
 	first, body, found := bytes.Cut(contents, []byte("\n"))
 	var head header
 	if !found || json.Unmarshal(first, &head) != nil {
@@ -225,13 +234,20 @@ func (k *Kind[R]) All() (map[string]R, error) {
 // Each is All for records that need not be in memory at once: it gives one after the
 // other, until visit fails.
 func (k *Kind[R]) Each(visit func(id string, record R) error) error {
+	var record R
+	load := func(id string) (err error) { record, err = k.Load(id); return err }
+	return k.each(load, func(id string) error { return visit(id, record) })
+}
+
+// each loads one record after the other, and visits those that are whole.
+func (k *kind) each(load, visit func(id string) error) error {
 	entries, err := os.ReadDir(k.path())
 	if err != nil {
 		return fmt.Errorf("state: list %s: %w", k.name, err)
 	}
 	for _, entry := range entries {
 		id := entry.Name()
-		record, err := k.Load(id)
+		err := load(id)
 		switch sandbox.ClassOf(err) {
 		case sandbox.NotFound:
 			err = k.Remove(id)
@@ -239,7 +255,7 @@ func (k *Kind[R]) Each(visit func(id string, record R) error) error {
 			err = k.SetAside(id, err)
 		default:
 			if err == nil {
-				err = visit(id, record)
+				err = visit(id)
 			}
 		}
 		if err != nil {
@@ -250,7 +266,7 @@ func (k *Kind[R]) Each(visit func(id string, record R) error) error {
 }
 
 // SetAside moves what is damaged out of the way, with the reason beside it, and logs it.
-func (k *Kind[R]) SetAside(id string, why error) error {
+func (k *kind) SetAside(id string, why error) error {
 	k.dir.log.Error("state: a record is damaged and was set aside", "kind", k.name, "id", id, "err", why)
 	name := fmt.Sprintf("%s-%.64s-%d", k.name, filepath.Base(id), time.Now().UnixNano())
 	to := filepath.Join(k.dir.path, damagedName, name)
@@ -266,12 +282,12 @@ func (k *Kind[R]) SetAside(id string, why error) error {
 
 // Remove removes a record and everything in its Home. It is gone at once, as a whole;
 // one that does not exist is no error.
-func (k *Kind[R]) Remove(id string) error { return k.remove(id, false) }
+func (k *kind) Remove(id string) error { return k.remove(id, false) }
 
 // Erase is Remove that waits for the disk: no loss of power brings the record back.
-func (k *Kind[R]) Erase(id string) error { return k.remove(id, true) }
+func (k *kind) Erase(id string) error { return k.remove(id, true) }
 
-func (k *Kind[R]) remove(id string, durable bool) error {
+func (k *kind) remove(id string, durable bool) error {
 	out := filepath.Join(k.dir.removed(), fmt.Sprintf("%s-%.64s-%d", k.name, filepath.Base(id), time.Now().UnixNano()))
 	err := k.dir.disk.rename(k.Home(id), out)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 
 // Flags are those of a release: stripped, and without what a guest does not need
 // (HTTP/2, inlining), which makes it a good deal smaller.
-var Flags = []string{"-trimpath", "-tags=nethttpomithttp2", "-gcflags=all=-l", "-ldflags=-s -w -funcalign=1"}
+var Flags = []string{"-trimpath", "-tags=nethttpomithttp2", "-gcflags=all=-dwarf=false -l", "-ldflags=-s -w -funcalign=1"}
 
 // Build builds the program into dir and lets guestagent.Find find it, unless the
 // caller's environment names one already.
