@@ -45,13 +45,21 @@ func (s *Service) Connect(ctx context.Context, n sandbox.Network, at Place, key 
 	return a, errors.Join(err, namespace.Close())
 }
 
-// ConnectProcess is Connect for who has a descriptor of a process in the namespace, which
-// belongs to the process's own user namespace.
-func (s *Service) ConnectProcess(ctx context.Context, n sandbox.Network, pidfd int, key AuthorityKey) (*Attached, error) {
+// Process is one in the net namespace of a sandbox.
+type Process struct {
+	// FD is its descriptor.
+	FD int
+	// OwnUser says that the namespace belongs to the process's own user namespace, and not
+	// to this program's.
+	OwnUser bool
+}
+
+// ConnectProcess is Connect for who has a descriptor of a process in the namespace.
+func (s *Service) ConnectProcess(ctx context.Context, n sandbox.Network, in Process, key AuthorityKey) (*Attached, error) {
 	if n.Mode != sandbox.NatNetwork {
-		return s.connect(ctx, n, netdev.ByProcess(pidfd, true), key)
+		return s.connect(ctx, n, netdev.ByProcess(in.FD, in.OwnUser), key)
 	}
-	namespace, err := netdev.NamespaceByProcess(pidfd)
+	namespace, err := netdev.NamespaceByProcess(in.FD)
 	if err != nil {
 		return nil, unenterable(err)
 	}
@@ -77,8 +85,8 @@ func (s *Service) connect(ctx context.Context, n sandbox.Network, way netdev.Way
 // PrepareProcess makes the device of a sandbox of which it is not known yet what it may
 // reach, and by which nothing is reached: what takes longest of ConnectProcess. Begin
 // follows, or Close.
-func (s *Service) PrepareProcess(pidfd int) (*Attached, error) {
-	return s.prepare(netdev.ByProcess(pidfd, true))
+func (s *Service) PrepareProcess(in Process) (*Attached, error) {
+	return s.prepare(netdev.ByProcess(in.FD, in.OwnUser))
 }
 
 // Begin gives a sandbox whose device was made ahead its network. It is called once; after

@@ -110,7 +110,7 @@ func (e *engine) openGroups(opts Options) (err error) {
 }
 
 func (e *engine) openHost(opts Options) (err error) {
-	if e.host, err = confine.Open(confine.Options{Dir: opts.RunDir}); err != nil {
+	if e.host, err = confine.Open(confine.Options{Dir: opts.RunDir, KeepNetworks: opts.Ahead > 0, Logger: e.log}); err != nil {
 		return unavailable(err)
 	}
 	e.bases, err = newBases(e.host, opts.RunDir, e.log)

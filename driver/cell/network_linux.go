@@ -26,7 +26,7 @@ func (i *instance) joinNetwork(ctx context.Context) error {
 		return i.network.Begin(ctx, i.spec.Network, i.authority)
 	}
 	return i.cell.WithInit(func(pidfd int) (err error) {
-		i.network, err = i.engine.network.ConnectProcess(ctx, i.spec.Network, pidfd, i.authority)
+		i.network, err = i.engine.network.ConnectProcess(ctx, i.spec.Network, network.Process{FD: pidfd, OwnUser: i.cell.OwnsNetwork()}, i.authority)
 		return err
 	})
 }

@@ -74,7 +74,10 @@ func (e *engine) newNetworkedCell(base *confine.Base) (warmCell, error) {
 	if err != nil {
 		return b, err
 	}
-	err = b.WithInit(func(pidfd int) (err error) { b.network, err = e.network.PrepareProcess(pidfd); return err })
+	err = b.WithInit(func(pidfd int) (err error) {
+		b.network, err = e.network.PrepareProcess(network.Process{FD: pidfd, OwnUser: b.OwnsNetwork()})
+		return err
+	})
 	if err != nil {
 		return b, errors.Join(err, b.discard())
 	}

@@ -53,6 +53,7 @@ type Cell struct {
 	clock     time.Duration
 	offsets   string // what a process writes to have that clock
 	readiness readiness
+	lease     lease
 }
 
 // Boot makes a cell of which nothing was known before.
@@ -176,7 +177,9 @@ func (c *Cell) HostNetwork() bool { return c.config.HostNetwork }
 // were started from outside must be waited for too, or it does not end.
 func (c *Cell) Wait() (spawn.Status, error) {
 	status, err := c.init.Wait()
-	if err = errors.Join(err, c.endReadiness()); err == nil {
+	err = errors.Join(err, c.endReadiness())
+	c.retireNetwork(err == nil)
+	if err == nil {
 		err = c.free()
 	}
 	return status, err
@@ -197,6 +200,7 @@ func (c *Cell) free() (err error) {
 // Kill ends the cell. The kernel kills every process of a pid namespace with
 // its PID 1, which is reaped only when all are gone.
 func (c *Cell) Kill() error {
+	c.holdNetwork()
 	if err := c.init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("confine: kill: %w", err)
 	}

@@ -41,9 +41,12 @@ func plantTree(layer string) (Tree, error) {
 	return Tree{Layers: []string{layer}, Binds: []Bind{{Source: "/usr", Target: "/usr"}}}, nil
 }
 
-func openHost(t testing.TB) *Host {
+func openHost(t testing.TB) *Host { return openHostWith(t, Options{}) }
+
+func openHostWith(t testing.TB, opts Options) *Host {
 	t.Helper()
-	h, err := Open(Options{Dir: t.TempDir()})
+	opts.Dir = t.TempDir()
+	h, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

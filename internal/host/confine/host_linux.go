@@ -1,8 +1,10 @@
 package confine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +13,7 @@ import (
 
 	"aether/internal/host/features"
 	"aether/internal/host/idrange"
+	"aether/internal/host/netpool"
 	"aether/internal/host/spawn"
 	"aether/internal/host/views"
 	"aether/sandbox"
@@ -34,6 +37,7 @@ type Host struct {
 	exits    *spawn.Exits      // of cells
 	without  map[string]bool   // parts of scripts to leave out, for tests
 	shared   sharedIDs
+	networks *netpool.Pool // nil if each cell makes a net namespace of its own
 
 	threads []*spawner
 	next    atomic.Uint32
@@ -48,6 +52,11 @@ type Host struct {
 type Options struct {
 	// Dir is where the host keeps an empty directory of its own.
 	Dir string
+	// KeepNetworks has root's cells share what there is of net namespaces, one after
+	// another: one that was not used is kept for the next. It is for who makes many.
+	KeepNetworks bool
+	// Logger is told what fails in the background; nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Open prepares this program for confining: from now on it cannot be traced or
@@ -79,6 +88,11 @@ func Open(opts Options) (h *Host, err error) {
 		}
 		if h.ranges, err = idrange.Open(opts.Dir); err != nil {
 			return nil, fmt.Errorf("confine: %w", err)
+		}
+		if opts.KeepNetworks {
+			if h.networks, err = netpool.Open(h.visitNetwork, cmp.Or(opts.Logger, slog.Default())); err != nil {
+				return nil, fmt.Errorf("confine: %w", err)
+			}
 		}
 	}
 	for range runtime.GOMAXPROCS(0) {
@@ -115,6 +129,9 @@ func (h *Host) openFiles() (err error) {
 
 // Close ends the threads, and with them every cell.
 func (h *Host) Close() {
+	if h.networks != nil {
+		h.networks.Close()
+	}
 	for _, t := range h.threads {
 		t.Close()
 	}

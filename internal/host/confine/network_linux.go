@@ -1,8 +1,96 @@
 package confine
 
+import (
+	"errors"
+	"os"
+	"sync"
+)
+
+// lease is a cell's hold on a net namespace that was not made by the cell itself, and
+// that others may have after it.
+type lease struct {
+	mu   sync.Mutex
+	file *os.File // the namespace, since the cell is to end
+	used bool     // somebody but the cell's own processes was let into it
+}
+
+// leased says that the cell's net namespace is one of the host's, and belongs to the user
+// namespace of this program.
+func (c *Cell) leased() bool { return c.host.networks != nil && !c.config.HostNetwork }
+
+// OwnsNetwork says that the cell's net namespace belongs to the cell's user namespace.
+func (c *Cell) OwnsNetwork() bool { return !c.leased() }
+
+// OwnsNetwork is that of the cell which it will be.
+func (b *WarmCell) OwnsNetwork() bool { return b.cell.OwnsNetwork() }
+
 // WithInit runs fn with the descriptor of the cell's first process, for whoever makes
-// something in its namespaces: both its user and its net namespace are its own.
-func (c *Cell) WithInit(fn func(pidfd int) error) error { return c.init.Near(firstFd, fn) }
+// something in its net namespace, which no other cell gets then.
+func (c *Cell) WithInit(fn func(pidfd int) error) error {
+	c.lease.mu.Lock()
+	c.lease.used = true
+	c.lease.mu.Unlock()
+	return c.init.Near(firstFd, fn)
+}
 
 // WithInit is that of the cell which it will be.
 func (b *WarmCell) WithInit(fn func(pidfd int) error) error { return b.cell.WithInit(fn) }
+
+// holdNetwork keeps the net namespace beyond the end of PID 1, if another cell may have it.
+func (c *Cell) holdNetwork() {
+	c.lease.mu.Lock()
+	defer c.lease.mu.Unlock()
+	if !c.leased() || c.lease.used || c.lease.file != nil {
+		return
+	}
+	file, err := c.host.networks.Hold(c.Pid())
+	if err != nil || file == nil {
+		return // it has ended by itself, or enough are kept
+	}
+	// The number may have become another process's if the cell has ended, and only then:
+	// PID 1 is reaped by Wait alone.
+	if c.init.Signal(0) != nil {
+		c.host.networks.Release(file)
+		return
+	}
+	c.lease.file = file
+}
+
+// retireNetwork lets go of the net namespace. Another cell may have it if nothing is left
+// of this one.
+func (c *Cell) retireNetwork(ended bool) {
+	c.lease.mu.Lock()
+	defer c.lease.mu.Unlock()
+	switch file := c.lease.file; {
+	case file == nil:
+	case ended && !c.lease.used:
+		c.host.networks.Retire(file)
+	default:
+		c.host.networks.Release(file)
+	}
+	c.lease.file = nil
+}
+
+// inNetwork runs fn on this thread, in the net namespace that a child of it is to have.
+func (t *spawner) inNetwork(c *Cell, fn func() error) error {
+	if !c.leased() {
+		return fn()
+	}
+	return t.abroad(func() (err, away error) { return c.host.networks.Do(fn) })
+}
+
+// visitNetwork is a netpool.Visitor.
+func (h *Host) visitNetwork(fn func() (err, away error)) error {
+	return h.on(func(t *spawner) error { return t.abroad(fn) })
+}
+
+// abroad runs fn, which leaves this program's net namespace, unless the thread did not
+// come home before.
+func (t *spawner) abroad(fn func() (err, away error)) error {
+	if t.away != nil {
+		return t.away
+	}
+	err, away := fn()
+	t.away = away
+	return errors.Join(err, away)
+}

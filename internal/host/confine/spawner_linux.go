@@ -14,7 +14,8 @@ import (
 type spawner struct {
 	*spawn.Thread
 	base  *Base
-	named bool // it can act in the name of another and keep its rights
+	named bool  // it can act in the name of another and keep its rights
+	away  error // why it has not come home from a net namespace
 }
 
 // prepare makes the thread ready to stand on stages and, for root, to act in the name
@@ -67,10 +68,12 @@ func (c *Cell) clone(s script, flags uint64, group int) (started spawn.Started, 
 		if devices, err = viewDevices(); err != nil {
 			return err
 		}
-		if c.host.without[partRange] {
-			return start()
-		}
-		return t.inNameOf(c.identity.owner(), start)
+		return t.inNetwork(c, func() error {
+			if c.host.without[partRange] {
+				return start()
+			}
+			return t.inNameOf(c.identity.owner(), start)
+		})
 	})
 	if err != nil && devices >= 0 {
 		err = errors.Join(err, unix.Close(devices))

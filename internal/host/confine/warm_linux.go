@@ -107,7 +107,7 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 		return err
 	}
 	flags := uint64(ownNamespaces)
-	if !c.config.HostNetwork {
+	if !c.config.HostNetwork && !c.leased() {
 		flags |= unix.CLONE_NEWNET
 	}
 	if c.host.Identity.Single {
@@ -175,7 +175,7 @@ func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach, socket *o
 	s.join(group)
 	s.initFiles(h)
 	s.keepSocket(socket)
-	if !c.config.HostNetwork {
+	if !c.config.HostNetwork && !c.leased() {
 		s.part(partNetwork)
 		s.LoopbackUp() // while the maps are being written
 	}

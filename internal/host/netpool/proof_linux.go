@@ -1,0 +1,148 @@
+package netpool
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"aether/internal/host/guestinit"
+	"aether/internal/host/spawn"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a program without rights can do to its net namespace it does by sockets, which
+// are of four families here: unix, IPv4, IPv6 and route netlink, the latter for asking
+// only. So a namespace is as new if
+//   - no socket of any family lives there, on its way to another process or dying,
+//   - nothing was sent or failed to be: the counters of all protocols are those of a new
+//     one, of which the loopback's count every packet,
+//   - and none of the two things is left that sockets leave without sending: the label
+//     of a flow, and the key of fast opens.
+//
+// A multicast group is joined and left by sending, a moment later: see settle. No file of
+// /proc/sys/net is asked for while sandboxes are made or live: the kernel looks for its
+// name among those that were asked for in all other namespaces.
+
+// proof are the files that tell all counters, and what else is left.
+var proof = []struct {
+	name string
+	ipv6 bool // it is missing where the kernel does without
+}{
+	{"thread-self/net/dev", false}, {"thread-self/net/snmp", false}, {"thread-self/net/snmp6", true}, {"thread-self/net/netstat", false},
+	{"thread-self/net/ip6_flowlabel", true}, {"sys/net/ipv4/tcp_fastopen_key", false},
+}
+
+// procFS is the directory /proc, for threads that have none where they stand.
+type procFS struct{ dir *os.File }
+
+func openProcFS() (p procFS, err error) {
+	fd, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return p, &os.PathError{Op: "open", Path: "/proc", Err: err}
+	}
+	return procFS{os.NewFile(uintptr(spawn.Aside(fd)), "/proc")}, nil
+}
+
+func (p procFS) open(name string) (*os.File, error) {
+	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func (p procFS) read(name string) ([]byte, error) {
+	f, err := p.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// enterNew moves the thread into a new namespace and gets that ready for a sandbox.
+func enterNew() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	return guestinit.LoopbackUp()
+}
+
+// look reads what the thread's namespace shows.
+func (p procFS) look() (string, error) {
+	sockets, err := p.read("thread-self/net/sockstat")
+	if err != nil {
+		return "", err
+	}
+	// The lines after the first count those of the whole host too.
+	first, _, _ := bytes.Cut(sockets, []byte("\n"))
+	seen := bytes.Clone(first)
+	for _, f := range proof {
+		text, err := p.read(f.name)
+		if err != nil && (!f.ipv6 || !errors.Is(err, fs.ErrNotExist)) {
+			return "", err
+		}
+		seen = append(seen, text...)
+	}
+	return string(seen), nil
+}
+
+// prover looks into namespaces.
+type prover struct {
+	fresh  string // what it sees in a new one
+	asOf   time.Time
+	broken bool // it cannot be relied on any more
+}
+
+// freshFor is how long a new namespace is taken to show what another did: it begins with
+// settings of the host's own, which somebody may change.
+const freshFor = time.Second
+
+// prove gives those that are as new, and lets the others go.
+func (p *Pool) prove(list []kept) (clean []kept) {
+	for _, k := range list {
+		if !p.clean(k.file) {
+			k.file.Close()
+			continue
+		}
+		clean = append(clean, kept{k.file, time.Now()})
+	}
+	return clean
+}
+
+// clean says whether a namespace is as new. After an error none ever is.
+func (p *Pool) clean(file *os.File) (clean bool) {
+	if p.prover.broken {
+		return false
+	}
+	err := p.visit(func() (err, away error) {
+		clean, err = p.compare(file)
+		return err, p.leave()
+	})
+	if err != nil {
+		p.prover.broken = true
+		p.log.Warn("netpool: net namespaces cannot be looked into, and are all made anew", "err", err)
+	}
+	return clean && err == nil
+}
+
+// compare moves the thread.
+func (p *Pool) compare(file *os.File) (same bool, err error) {
+	if err := enter(file); err != nil {
+		return false, err
+	}
+	seen, err := p.proc.look()
+	if err != nil || seen == p.prover.fresh || time.Since(p.prover.asOf) < freshFor {
+		return seen == p.prover.fresh, err
+	}
+	if err := enterNew(); err != nil {
+		return false, err
+	}
+	p.prover.fresh, err = p.proc.look()
+	p.prover.asOf = time.Now()
+	return seen == p.prover.fresh, err
+}
