@@ -1,7 +1,7 @@
 package confine
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"sync"
 )
@@ -73,10 +73,12 @@ func (c *Cell) retireNetwork(ended bool) {
 
 // inNetwork runs fn on this thread, in the net namespace that a child of it is to have.
 func (t *spawner) inNetwork(c *Cell, fn func() error) error {
-	if !c.leased() {
-		return fn()
-	}
-	return t.abroad(func() (err, away error) { return c.host.networks.Do(fn) })
+	return t.abroad(func() (err, away error) {
+		if c.leased() {
+			return c.host.networks.Do(fn)
+		}
+		return fn(), nil
+	})
 }
 
 // visitNetwork is a netpool.Visitor.
@@ -84,13 +86,12 @@ func (h *Host) visitNetwork(fn func() (err, away error)) error {
 	return h.on(func(t *spawner) error { return t.abroad(fn) })
 }
 
-// abroad runs fn, which leaves this program's net namespace, unless the thread did not
-// come home before.
-func (t *spawner) abroad(fn func() (err, away error)) error {
-	if t.away != nil {
-		return t.away
+// abroad runs fn, which may leave this program's net namespace. A thread that has not come
+// home starts nothing more; what it has started by then is where it should be.
+func (t *spawner) abroad(fn func() (err, away error)) (err error) {
+	if t.away == nil {
+		err, t.away = fn()
+		return err
 	}
-	err, away := fn()
-	t.away = away
-	return errors.Join(err, away)
+	return fmt.Errorf("confine: a thread is in another net namespace: %w", t.away)
 }

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -49,6 +50,30 @@ func TestNetworkIsKept(t *testing.T) {
 				t.Errorf("the net namespace comes again: %v, want %v", found, test.kept)
 			}
 		})
+	}
+}
+
+// TestThreadThatIsAway: a thread that did not come home from a net namespace makes no cell,
+// which would be in that one.
+func TestThreadThatIsAway(t *testing.T) {
+	host := openHostWith(t, Options{KeepNetworks: true})
+	if host.networks == nil {
+		t.Skip("root's threads alone go to net namespaces")
+	}
+	base, err := host.Prepare(hostTree(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	lost := errors.New("lost")
+	for _, thread := range host.threads {
+		thread.away = lost
+	}
+	for _, network := range []bool{false, true} {
+		_, err := base.Boot(Config{Hostname: "cell", Upper: 1 << 20, Group: noGroup, HostNetwork: network})
+		if !errors.Is(err, lost) {
+			t.Errorf("on the host's network: %v: %v", network, err)
+		}
 	}
 }
 
