@@ -36,7 +36,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	}
 	i, err := e.resolve(ctx, spec, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.system.Name, explain(err))
+		return nil, fmt.Errorf("%s: %w", d.system.Name, explain(ctx, err))
 	}
 	return i, nil
 }
@@ -188,12 +188,15 @@ func (s System) user() int {
 	return UserID
 }
 
-// explain says why the kernel refused to make a sandbox.
-func explain(err error) error {
+// explain says why the kernel refused to make a sandbox. If the time for it was over by
+// then, that is why: of a program that is killed the kernel shows nothing more.
+func explain(ctx context.Context, err error) error {
 	e := &sandbox.Error{Err: err}
 	switch {
 	case sandbox.ClassOf(err) != sandbox.Internal:
 		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %v", ctx.Err(), err)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		e.Class, e.Reason = sandbox.Unavailable, "this user may not make the namespaces or mounts of a sandbox"
 		e.Remedy = "run as root, or allow unprivileged user namespaces"

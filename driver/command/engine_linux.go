@@ -78,7 +78,7 @@ func (e *engine) start(opts Options) (err error) {
 		}
 	}
 	if e.host, err = launch.Open(opts.RunDir); err != nil {
-		return explain(err)
+		return explain(context.Background(), err)
 	}
 	if e.groups, err = openGroups(context.Background(), opts.RunDir); err != nil {
 		return errors.Join(err, e.host.Close())

@@ -45,7 +45,7 @@ func (d *Driver) GoOn(ctx context.Context, spec sandbox.Spec, from Origin) (*Ins
 	}
 	i, err := e.resolve(ctx, spec, &from)
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(ctx, err)
 	}
 	return i, nil
 }

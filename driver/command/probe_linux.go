@@ -67,7 +67,7 @@ func (d *Driver) try(ctx context.Context) (err error) {
 	}
 	i, err := e.create(ctx, sandbox.Spec{ID: "probe"}, image.Root{}, nil)
 	if err != nil {
-		return explain(err)
+		return explain(ctx, err)
 	}
 	return i.Destroy(ctx)
 }
