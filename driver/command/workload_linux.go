@@ -136,6 +136,7 @@ func (b *workload) meet(ctx context.Context, join join) (_ *channel.Dialer, err 
 
 // openStage opens what is looked at later. The stage is there before the program is.
 func (b *workload) openStage() (err error) {
+	awaitOpen(b.monitor.Pid())
 	on := func(place string) string { return fmt.Sprintf("/proc/%d/root%s", b.monitor.Pid(), place) }
 	if b.root, err = inroot.Open(on(b.engine.host.Root())); err != nil || b.engine.system.Opaque {
 		return err
@@ -148,6 +149,18 @@ func (b *workload) openStage() (err error) {
 		b.owner, err = idrange.Inside(b.monitor.Pid())
 	}
 	return err
+}
+
+// awaitOpen waits until an ordinary user may look into a process that has just executed its
+// program: the kernel says that it has left this program's memory a moment before it gets
+// its own, and until then it is closed. What is closed for longer is told by who opens it.
+func awaitOpen(pid int) {
+	const look, patience = 100 * time.Microsecond, 2 * time.Second
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(look) {
+		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/root", pid)); !errors.Is(err, syscall.EACCES) {
+			return
+		}
+	}
 }
 
 // discard ends what boot began.
