@@ -52,11 +52,13 @@ func newPool(t *testing.T) *Pool {
 func (p *Pool) use(t *testing.T, fn func() error) (file *os.File, number uint64) {
 	t.Helper()
 	err := p.visit(func() (err, away error) {
-		return p.Do(func() (err error) {
-			if file, err = p.proc.open("thread-self/ns/net"); err == nil {
-				err = fn()
+		return p.Do(func() error {
+			fd, err := unix.Openat(int(p.proc.dir.Fd()), "thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
 			}
-			return err
+			file = os.NewFile(uintptr(fd), "net")
+			return fn()
 		})
 	})
 	if err != nil {

@@ -3,9 +3,9 @@ package netpool
 import (
 	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"aether/internal/host/guestinit"
@@ -47,21 +47,29 @@ func openProcFS() (p procFS, err error) {
 	return procFS{os.NewFile(uintptr(spawn.Aside(fd)), "/proc")}, nil
 }
 
-func (p procFS) open(name string) (*os.File, error) {
+// read appends what a file says to buf. It is called some thousand times a second, so it
+// goes without what an os.File is good for.
+func (p procFS) read(buf []byte, name string) ([]byte, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+		return buf, &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-func (p procFS) read(name string) ([]byte, error) {
-	f, err := p.open(name)
-	if err != nil {
-		return nil, err
+	defer unix.Close(fd)
+	for {
+		// All of most files at once, and not much more: for a setting the kernel clears
+		// as much memory as it is asked for.
+		buf = slices.Grow(buf, 4096)
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return buf, &os.PathError{Op: "read", Path: "/proc/" + name, Err: err}
+		case n == 0:
+			return buf, nil
+		default:
+			buf = buf[:len(buf)+n]
+		}
 	}
-	defer f.Close()
-	return io.ReadAll(f)
 }
 
 // enterNew moves the thread into a new namespace and gets that ready for a sandbox.
@@ -72,28 +80,29 @@ func enterNew() error {
 	return guestinit.LoopbackUp()
 }
 
-// look reads what the thread's namespace shows.
-func (p procFS) look() (string, error) {
-	sockets, err := p.read("thread-self/net/sockstat")
+// look appends what the thread's namespace shows to buf.
+func (p procFS) look(buf []byte) ([]byte, error) {
+	start := len(buf)
+	buf, err := p.read(buf, "thread-self/net/sockstat")
 	if err != nil {
-		return "", err
+		return buf, err
 	}
 	// The lines after the first count those of the whole host too.
-	first, _, _ := bytes.Cut(sockets, []byte("\n"))
-	seen := bytes.Clone(first)
+	first, _, _ := bytes.Cut(buf[start:], []byte("\n"))
+	buf = buf[:start+len(first)]
 	for _, f := range proof {
-		text, err := p.read(f.name)
+		buf, err = p.read(buf, f.name)
 		if err != nil && (!f.ipv6 || !errors.Is(err, fs.ErrNotExist)) {
-			return "", err
+			return buf, err
 		}
-		seen = append(seen, text...)
 	}
-	return string(seen), nil
+	return buf, nil
 }
 
 // prover looks into namespaces.
 type prover struct {
-	fresh  string // what it sees in a new one
+	seen   []byte // in the one that it looks into
+	fresh  []byte // in a new one
 	asOf   time.Time
 	broken bool // it cannot be relied on any more
 }
@@ -135,14 +144,15 @@ func (p *Pool) compare(file *os.File) (same bool, err error) {
 	if err := enter(file); err != nil {
 		return false, err
 	}
-	seen, err := p.proc.look()
-	if err != nil || seen == p.prover.fresh || time.Since(p.prover.asOf) < freshFor {
-		return seen == p.prover.fresh, err
+	known := &p.prover
+	known.seen, err = p.proc.look(known.seen[:0])
+	if err != nil || bytes.Equal(known.seen, known.fresh) || time.Since(known.asOf) < freshFor {
+		return bytes.Equal(known.seen, known.fresh), err
 	}
 	if err := enterNew(); err != nil {
 		return false, err
 	}
-	p.prover.fresh, err = p.proc.look()
-	p.prover.asOf = time.Now()
-	return seen == p.prover.fresh, err
+	known.fresh, err = p.proc.look(known.fresh[:0])
+	known.asOf = time.Now()
+	return bytes.Equal(known.seen, known.fresh), err
 }
