@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aether/internal/host/pty"
+	"aether/internal/host/spawn"
 	"aether/sandbox"
 
 	pb "aether/guest/wire/process"
@@ -105,7 +106,7 @@ func (s *Service) openIO(req *pb.StartRequest, cmd *Command) (*stdio, error) {
 		return nil, err
 	}
 	for _, end := range []**os.File{&cmd.Stdout, &cmd.Stderr} {
-		r, w, err := os.Pipe()
+		r, w, err := spawn.OutputPipe()
 		if err != nil {
 			return fail(err)
 		}
@@ -114,7 +115,7 @@ func (s *Service) openIO(req *pb.StartRequest, cmd *Command) (*stdio, error) {
 	// A client that does not say whether it will send input is an old one, and
 	// those do.
 	if req.Stdin == nil || req.GetStdin() {
-		r, w, err := os.Pipe()
+		r, w, err := spawn.InputPipe()
 		if err != nil {
 			return fail(err)
 		}

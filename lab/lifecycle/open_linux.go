@@ -15,6 +15,8 @@ func (f *field) open(ctx context.Context, name string) (contender, string, error
 		return newCells(filepath.Join(f.dir, name), f.root, ahead), "driver/cell, embedded, with namespaces and cgroups made ahead", nil
 	case nameFresh:
 		return newCells(filepath.Join(f.dir, name), f.root, 0), "the same with nothing made ahead", nil
+	case nameNear:
+		return inProcess{newCells(filepath.Join(f.dir, name), f.root, ahead)}, "the same as the first, through the guest service in this program", nil
 	case nameService:
 		return services{newCells(filepath.Join(f.dir, name), f.root, ahead)}, "the same as the first, through the guest service over its wire", nil
 	}

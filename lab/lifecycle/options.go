@@ -11,6 +11,7 @@ import (
 const (
 	nameCell    = "cell"
 	nameFresh   = "cell-fresh"
+	nameNear    = "cell+client"
 	nameService = "cell+service"
 	nameBwrap   = "bwrap"
 	nameCrun    = "crun"
@@ -22,7 +23,7 @@ var peers = []string{nameBwrap, nameCrun}
 
 // Systems are all that can take part.
 func Systems() []string {
-	return []string{nameCell, nameFresh, nameService, nameBwrap, nameCrun, nameRunc}
+	return []string{nameCell, nameFresh, nameNear, nameService, nameBwrap, nameCrun, nameRunc}
 }
 
 // Options say how much is measured.

@@ -58,14 +58,19 @@ func (s *service) exec(ctx context.Context) (lab.Sample, error) {
 	return w.Sample, err
 }
 
-// first runs the first program to its end.
-//
-// It is cancelled if it hangs. A deadline in its context would go over the wire
-// and have the service arrange for killing the program in time, which costs.
-func (s *service) first(ctx context.Context, w *lab.Watch) error {
+// patiently gives a context that is cancelled if the program hangs. A deadline in it
+// would go to the service and have that arrange for killing the program in time, which
+// costs.
+func patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(patience, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// first runs the first program to its end.
+func (s *service) first(ctx context.Context, w *lab.Watch) error {
+	ctx, cancel := patiently(ctx)
 	defer cancel()
-	defer time.AfterFunc(patience, cancel).Stop()
 	noInput := false
 	stream, err := s.client.Start(ctx, connect.NewRequest(&process.StartRequest{
 		Process: &process.ProcessConfig{Cmd: firstPath}, Stdin: &noInput}))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"aether/internal/host/features"
 	"aether/internal/host/storedir"
@@ -186,13 +187,21 @@ func TestTakeWritesIsBounded(t *testing.T) {
 	}
 }
 
+// descriptorCount counts them once nothing changes any more: who brought a command in is
+// reaped a moment later.
 func descriptorCount(t testing.TB) int {
 	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
+	for last, since := 0, time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := len(list); now != last {
+			last, since = now, time.Now()
+		} else if time.Since(since) > 50*time.Millisecond {
+			return now
+		}
 	}
-	return len(list)
 }
 
 func makeDisk(t testing.TB, h *Host) string {

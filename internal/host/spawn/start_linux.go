@@ -32,8 +32,13 @@ type Started struct {
 	script *Script
 	pid    int
 	pidfd  int
-	// process owns the descriptor: there must be one only.
-	process func() *Process
+	handle *handle
+}
+
+// handle owns the child's descriptor, or has made the Process that does.
+type handle struct {
+	once    sync.Once
+	process *Process
 }
 
 // Pid is the child's process id, as this process sees it.
@@ -58,6 +63,12 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 		childTid:   address(&c.phase),
 		exitSignal: uint64(unix.SIGCHLD),
 	}
+	if s.branched != nil {
+		// Nothing comes of the end of one that only gives birth, which is waited for by
+		// name. The runtime would handle the signal by some thread, in the middle of what
+		// is being waited for. Who executes a program has the signal again.
+		c.clone.exitSignal = 0
+	}
 	if cgroup >= 0 {
 		c.clone.flags |= unix.CLONE_INTO_CGROUP
 		c.clone.cgroup = uint64(cgroup)
@@ -67,9 +78,7 @@ func (s *Script) Start(flags uint64, cgroup int) (Started, error) {
 	if pid < 0 {
 		return Started{}, os.NewSyscallError("clone3", syscall.Errno(-pid))
 	}
-	started := Started{script: s, pid: int(pid), pidfd: Aside(int(c.pidfd))}
-	started.process = sync.OnceValue(func() *Process { return &Process{pid: started.pid, pidfd: pidfdFile(started.pidfd)} })
-	return started, nil
+	return Started{script: s, pid: int(pid), pidfd: Aside(int(c.pidfd)), handle: &handle{}}, nil
 }
 
 // Await waits until the child has left our memory, by executing its program or
@@ -116,12 +125,32 @@ func (s Started) Done() error {
 	if s.script.branched == nil || !s.Born() {
 		return s.script.Free()
 	}
-	go func() {
-		if _, err := s.Process().Wait(); err == nil {
+	time.AfterFunc(ending, func() {
+		if s.bury() == nil {
 			_ = s.script.Free() // memory that cannot be unmapped is only lost
 		}
-	}()
+	})
 	return nil
+}
+
+// ending is how long a process that has branched is left alone. It has ended by then, which
+// takes one look, and none of a processor that its child wants.
+const ending = 10 * time.Millisecond
+
+// bury reaps the child, which is about to end.
+func (s Started) bury() (err error) {
+	reaped := false
+	s.handle.once.Do(func() {
+		if _, reaped, err = tryReap(s.pidfd); !reaped {
+			s.handle.process = s.newProcess()
+			return
+		}
+		err = errors.Join(err, unix.Close(s.pidfd))
+	})
+	if !reaped {
+		_, err = s.handle.process.Wait()
+	}
+	return err
 }
 
 // patience is how long a child may be traced, as by this program, before it executes
@@ -164,8 +193,14 @@ func (s Started) abandon() {
 	unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 }
 
-// Process is the child itself, whatever it is doing, and always the same value.
-func (s Started) Process() *Process { return s.process() }
+// Process is the child itself, whatever it is doing, and always the same value. It is not
+// to be asked for after Done.
+func (s Started) Process() *Process {
+	s.handle.once.Do(func() { s.handle.process = s.newProcess() })
+	return s.handle.process
+}
+
+func (s Started) newProcess() *Process { return &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)} }
 
 // Announced waits for the child's mark. A child that ends before is a failure;
 // it is for the caller to reap.
