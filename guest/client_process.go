@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -150,14 +152,15 @@ func missingStart(err error) error {
 	return err
 }
 
+// request shares nothing with the Cmd: a service in this program keeps it.
 func (cmd *Cmd) request() *pb.StartRequest {
 	input := cmd.Stdin != nil || cmd.StdinPipe
-	req := &pb.StartRequest{Process: &pb.ProcessConfig{Cmd: cmd.Path, Args: cmd.Args, Envs: cmd.Env}, Stdin: &input}
+	req := &pb.StartRequest{Process: &pb.ProcessConfig{Cmd: cmd.Path, Args: slices.Clone(cmd.Args), Envs: maps.Clone(cmd.Env)}, Stdin: &input}
 	if cmd.Dir != "" {
-		req.Process.Cwd = &cmd.Dir
+		req.Process.Cwd = new(cmd.Dir)
 	}
 	if cmd.Tag != "" {
-		req.Tag = &cmd.Tag
+		req.Tag = new(cmd.Tag)
 	}
 	if cmd.Terminal != nil {
 		req.Pty = &pb.PTY{Size: cmd.Terminal.message()}

@@ -25,15 +25,14 @@ func (s *Service) startInProcess(ctx context.Context, opts ClientOptions, req *p
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	own, err := received(req)
-	if err != nil {
+	if err := receivable(req); err != nil {
 		return nil, rpcError(err)
 	}
 	c, err := s.caller(header, "")
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	p, r, err := s.start(ctx, c, own)
+	p, r, err := s.start(ctx, c, req)
 	c.done()
 	if err != nil {
 		return nil, rpcError(err)
@@ -68,18 +67,14 @@ func (s *Service) admit(ctx context.Context, opts ClientOptions) (http.Header, e
 	return header, s.checkToken(header)
 }
 
-// received is a request as the wire brings it: nothing of it is the caller's any
-// more, and what the wire refuses, such as text that is none, has not got in.
-func received(req *pb.StartRequest) (*pb.StartRequest, error) {
+// receivable says whether the wire would bring a request: it refuses what is too large, and
+// text that is none.
+func receivable(req *pb.StartRequest) error {
 	data, err := proto.Marshal(req)
-	if err != nil {
-		return nil, err
+	if err == nil && len(data) > maxMessage {
+		err = &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("%d bytes are too much for a request", len(data))}
 	}
-	if len(data) > maxMessage {
-		return nil, &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("%d bytes are too much for a request", len(data))}
-	}
-	own := &pb.StartRequest{}
-	return own, proto.Unmarshal(data, own)
+	return err
 }
 
 // inProcessFollower is a follower that its client draws from directly.

@@ -37,7 +37,7 @@ func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*
 	closeAll(io.child)
 	if err != nil {
 		closeAll(io.own())
-		return nil, nil, startError(cmd, err)
+		return nil, nil, c.startError(cmd, err)
 	}
 	p.pid, p.ends, p.kinds, p.input, p.master = uint32(p.Pid()), io.ends, io.kinds, io.input, io.master
 	r := p.out.attach()
@@ -69,9 +69,16 @@ func (s *Service) startSoon(ctx context.Context, cmd Command) (p Process, err er
 	}
 }
 
-// startError classes what a back end could not.
-func startError(cmd *Command, err error) error {
-	if sandbox.ClassOf(err) != sandbox.Internal {
+// startError classes what a back end could not. If the program is why, that says more than
+// how it failed there.
+func (c *caller) startError(cmd *Command, err error) error {
+	class := sandbox.ClassOf(err)
+	if class == sandbox.NotFound || class == sandbox.Denied || class == sandbox.Internal {
+		if no := executable(c.root, cmd.Path); no != nil {
+			return no
+		}
+	}
+	if class != sandbox.Internal {
 		return err
 	}
 	return &sandbox.Error{Class: classOf(err), Op: "start " + clip(cmd.Path), Err: err}
