@@ -12,7 +12,6 @@ import (
 
 	"aether/internal/host/cgroup"
 	"aether/internal/host/spawn"
-	"aether/sandbox"
 
 	"golang.org/x/sys/unix"
 )
@@ -145,6 +144,7 @@ func joined(config Config) uintptr {
 // name only: a change of identity would disarm its parent-death signal for a
 // moment, and this program may be killed at any.
 func (s script) becomeInit() {
+	s.keepRoot()
 	s.Call(unix.SYS_SETSID)
 	s.reapOrphans()
 	s.dropTo(credentials{single: true})
@@ -205,20 +205,4 @@ func (c *Cell) Kill() error {
 		return fmt.Errorf("confine: kill: %w", err)
 	}
 	return c.endReadiness()
-}
-
-// Root opens the cell's root directory, as its processes see it.
-func (c *Cell) Root() (*os.File, error) {
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/root", c.Pid()), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		// The number may have become another process's if the cell has ended,
-		// and only then: PID 1 is reaped by Wait alone.
-		if err = c.init.Signal(0); err != nil {
-			unix.Close(fd)
-		}
-	}
-	if err != nil {
-		return nil, &sandbox.Error{Class: sandbox.NotFound, Op: "confine: open the cell's root", Err: err}
-	}
-	return os.NewFile(uintptr(fd), "/"), nil
 }

@@ -202,7 +202,8 @@ const (
 	initFd  = 3 // the program that only sleeps
 	spareFd = 4 // /dev/null or, once there is one,
 	upperFd = 4 // the directory of the cell's writes, which PID 1 keeps
-	selfFd  = 5 // the program outside
+	selfFd  = 5 // the program outside, and at last
+	rootFd  = 5 // the cell's root, which PID 1 keeps
 	stageFd = 6 // what steps of a stage open, the lowest that is free; or
 	shownFd = 6 // where root's cells receive what they are shown
 	firstFd = 10
@@ -223,7 +224,7 @@ func (s script) initFiles(h *Host) {
 
 // executeInit ends a script by becoming the program that only sleeps.
 func (s script) executeInit() {
-	s.closeFrom(upperFd + 1)
+	s.closeFrom(rootFd + 1)
 	s.unmaskSignals()
 	s.Call(unix.SYS_EXECVEAT, initFd, s.String(""), s.Strings([]string{"aether-init"}), s.Strings(nil), unix.AT_EMPTY_PATH)
 }

@@ -14,13 +14,8 @@ import (
 )
 
 // keepUpper has PID 1 hold the directory of the cell's writes, which has no path
-// once the root is the cell's own. Nobody inside can use PID 1's descriptors: it
-// cannot be dumped (see spawn.Pause), and processes under landlock trace nobody.
-func (s script) keepUpper() {
-	open := s.Call(unix.SYS_OPENAT, here, s.String(stageUpper+"/u"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	keep := s.Call(unix.SYS_DUP3, 0, upperFd, 0)
-	open.Into(keep, 0)
-}
+// once the root is the cell's own.
+func (s script) keepUpper() { s.keep(stageUpper+"/u", upperFd) }
 
 // Upper opens the directory of the cell's writes: what is new or changed in its
 // root, in the form of an overlay's upper layer, with ids of the host. It is for

@@ -102,16 +102,19 @@ func TestTakeWrites(t *testing.T) {
 	}
 }
 
-// TestNobodyInsideReachesItsWritesAroundTheOverlay holds without landlock too.
+// TestNobodyInsideReachesItsWritesAroundTheOverlay, nor the root that PID 1 keeps. It holds
+// without landlock too.
 func TestNobodyInsideReachesItsWritesAroundTheOverlay(t *testing.T) {
 	for _, without := range []string{"", partLandlock} {
 		h := openHost(t)
 		h.without = map[string]bool{without: true}
 		cell := bootFrom(t, writable(t, h), Config{Upper: 1 << 20, Group: noGroup})
 		for _, command := range []string{"ls /proc/1/fd", "ls /proc/1/fd/%d/", "readlink /proc/1/fd/%d", "cat /proc/1/fdinfo/%d", "cd /proc/1/cwd", "cd /proc/1/root"} {
-			command = strings.ReplaceAll(command, "%d", fmt.Sprint(upperFd))
-			if out, code := shAsOwner(t, cell, command); code == 0 {
-				t.Errorf("without %q: %s gave %q", without, command, out)
+			for _, fd := range []int{upperFd, rootFd} {
+				command := strings.ReplaceAll(command, "%d", fmt.Sprint(fd))
+				if out, code := shAsOwner(t, cell, command); code == 0 {
+					t.Errorf("without %q: %s gave %q", without, command, out)
+				}
 			}
 		}
 		upper, err := cell.Upper()
