@@ -22,6 +22,7 @@ type Group struct {
 	mu      sync.Mutex
 	applied Limits
 	rated   bool // there are rates to lift
+	divided bool // Sub has made groups in this one
 	attach  *Attach
 	gone    bool
 	before  figures // what was counted for others
@@ -40,6 +41,9 @@ func (g *Group) Sub(name string) (*Group, error) {
 		return nil, &sandbox.Error{Class: sandbox.Unsupported, Op: "cgroup: sub " + name,
 			Reason: "this group cannot be divided", Remedy: "mount cgroup2 or the freezer controller"}
 	}
+	g.mu.Lock()
+	g.divided = true
+	g.mu.Unlock()
 	below := g.nodes[at].child(name)
 	if err := below.mkdir(); err != nil {
 		return nil, creation(below.name, err)

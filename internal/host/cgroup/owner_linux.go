@@ -120,14 +120,22 @@ func creation(name string, err error) error {
 	return e
 }
 
+// places are the program's parent groups, whether they exist or not.
+func (o *Owner) places() []node {
+	list := make([]node, 0, len(o.host.trees))
+	for _, t := range o.host.trees {
+		list = append(list, node{unix.AT_FDCWD, path.Join(t.base, o.name)})
+	}
+	return list
+}
+
 // Close kills what is left in the program's groups and removes them and the
 // lock. After an error the next Reap goes on.
 func (o *Owner) Close(ctx context.Context) error {
-	o.kept.close()
-	groups, err := recorded(o.lock)
-	if err == nil {
-		err = endAll(ctx, groups)
+	for _, g := range o.kept.close() {
+		_ = removeEmpty(g.nodes) // what is left is found below
 	}
+	err := endAll(ctx, o.places())
 	for _, root := range o.roots {
 		err = errors.Join(err, unix.Close(root.dir))
 	}

@@ -79,10 +79,12 @@ func recorded(lock *os.File) ([]node, error) {
 	return groups, nil
 }
 
-// endAll kills in every tree before it removes any: each may be the only one
-// that holds some process of a program that was killed half way. Before that it
-// lifts rates: who waits for a slow disk can neither be frozen nor end.
+// endAll ends all groups that somebody is in, or that have others below them. It kills
+// in every tree before it removes any: each may be the only one that holds some process
+// of a program that was killed half way. Before that it lifts rates: who waits for a
+// slow disk can neither be frozen nor end.
 func endAll(ctx context.Context, groups []node) error {
+	groups = removeEmpty(groups)
 	for _, n := range groups {
 		if err := n.liftAll(); err != nil {
 			return fmt.Errorf("lift the rates of %s: %w", n.name, err)

@@ -58,6 +58,18 @@ func (n node) stillBusy(err error) error {
 		Reason: fmt.Sprintf("processes are still in the group %s", n.name), Remedy: "kill them first"}
 }
 
+// removeEmpty removes the groups that are empty, and gives the others: to look for
+// processes, rates and groups below takes ten times as long.
+func removeEmpty(groups []node) (left []node) {
+	for _, n := range slices.Backward(groups) {
+		if n.name != "" && absent(n.rmdir()) != nil {
+			left = append(left, n)
+		}
+	}
+	slices.Reverse(left)
+	return left
+}
+
 // removeAll goes from the last tree to the first: version 2 is last, and it is
 // the one that can be waited for without trying.
 func removeAll(ctx context.Context, groups []node) error {

@@ -72,7 +72,7 @@ func (g *Group) renewed(ctx context.Context) (*Group, error) {
 	if err := errors.Join(g.closeAttach(), g.liftRates()); err != nil {
 		return nil, err
 	}
-	if err := g.nodes[at].empty(ctx); err != nil {
+	if err := g.nodes[at].empty(ctx, g.divided); err != nil {
 		return nil, err // whoever is still in there keeps his limits
 	}
 	next := &Group{owner: g.owner, name: g.name, nodes: g.nodes, applied: g.applied}
@@ -93,12 +93,14 @@ func (g *Group) grown() bool {
 	return false
 }
 
-// empty removes the groups below a version 2 group, waits until nobody is in it, and
-// lets those go on who come. It speaks for the other trees too, for a process is born
-// in this one, enters them later, and leaves none.
-func (n node) empty(ctx context.Context) error {
-	if err := n.removeBelow(ctx); err != nil {
-		return err
+// empty removes the groups below a version 2 group, if it was divided, waits until
+// nobody is in it, and lets those go on who come. It speaks for the other trees too, for
+// a process is born in this one, enters them later, and leaves none.
+func (n node) empty(ctx context.Context, divided bool) error {
+	if divided {
+		if err := n.removeBelow(ctx); err != nil {
+			return err
+		}
 	}
 	if err := n.await(ctx, "populated", 0); err != nil {
 		return n.stillBusy(err)
@@ -247,13 +249,14 @@ func (k *kept) again(pause time.Duration) {
 	}
 }
 
-// close leaves the groups that are kept to the owner, who removes all.
-func (k *kept) close() {
+// close gives the groups that are kept to the owner, who removes all.
+func (k *kept) close() (left []waiting) {
 	k.mu.Lock()
-	k.closed, k.list = true, nil
+	left, k.closed, k.list = k.list, true, nil
 	if k.timer != nil {
 		k.timer.Stop()
 	}
 	k.mu.Unlock()
 	k.busy.Wait()
+	return left
 }
