@@ -102,6 +102,9 @@ func Open(opts Options) (h *Host, err error) {
 		}
 		h.threads = append(h.threads, t)
 	}
+	if h.networks != nil {
+		h.networks.Prepare()
+	}
 	return h, nil
 }
 

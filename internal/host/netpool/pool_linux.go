@@ -40,6 +40,9 @@ type Pool struct {
 	closed bool
 	timer  *time.Timer
 	busy   sync.WaitGroup // while tend runs
+	ahead  sync.WaitGroup // while Prepare does
+	wanted bool           // take was called
+	making chan struct{}  // open while Prepare makes a namespace; nil before
 	prover prover         // tend's alone
 }
 
@@ -74,6 +77,53 @@ func openNamespace(path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(spawn.Aside(fd)), path), nil
+}
+
+// Prepare makes a namespace in the background, for the first sandbox of a program that has
+// other things to do before it starts that. What fails is logged, and left to Do.
+func (p *Pool) Prepare() {
+	p.ahead.Go(func() {
+		err := p.visit(func() (err, away error) {
+			if !p.begin() {
+				return nil, nil
+			}
+			defer close(p.making)
+			if err = enterNew(); err == nil {
+				err = p.keepThis()
+			}
+			return err, p.leave()
+		})
+		if err != nil {
+			p.log.Warn("netpool: no net namespace can be made ahead", "err", err)
+		}
+	})
+}
+
+// begin says whether a namespace may still be made ahead of the first that is wanted.
+func (p *Pool) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wanted || p.closed {
+		return false
+	}
+	p.making = make(chan struct{})
+	return true
+}
+
+// keepThis keeps the thread's namespace, which is new.
+func (p *Pool) keepThis() error {
+	const name = "thread-self/ns/net"
+	fd, err := unix.Openat(int(p.proc.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready = append(p.ready, kept{os.NewFile(uintptr(spawn.Aside(fd)), name), time.Now()})
+	if p.timer == nil && !p.closed {
+		p.tendIn(keepFor)
+	}
+	return nil
 }
 
 // Do runs fn on this thread, which is a Visitor's, in a net namespace that shows nothing of
@@ -141,10 +191,17 @@ func (p *Pool) Retire(file *os.File) {
 	}
 }
 
-// take gives the one that was kept last, or nil.
+// take gives the one that was kept last, or nil. It waits for one that is being made: by
+// another thread, for this one would be busy with that.
 func (p *Pool) take() *os.File {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.wanted = true
+	if p.making != nil {
+		p.mu.Unlock()
+		<-p.making
+		p.mu.Lock()
+	}
 	last := len(p.ready) - 1
 	if last < 0 {
 		return nil
@@ -228,6 +285,7 @@ func (p *Pool) Close() {
 	p.idle()
 	p.mu.Unlock()
 	p.busy.Wait()
+	p.ahead.Wait()
 	closeAll(p.lying)
 	closeAll(p.ready)
 	p.home.Close()

@@ -100,6 +100,53 @@ func (p *Pool) looked(t *testing.T) int {
 	}
 }
 
+// TestPrepared: the first sandbox gets the namespace that was made ahead, the next one a new
+// one, and a pool that is closed before leaves none behind.
+func TestPrepared(t *testing.T) {
+	p := openPool(t)
+	p.Prepare()
+	p.ahead.Wait()
+	if len(p.ready) != 1 {
+		t.Fatalf("%d are ready", len(p.ready))
+	}
+	prepared := inode(t, p.ready[0].file)
+	up := func() error {
+		list, err := net.InterfaceAddrs()
+		if err == nil && len(list) == 0 {
+			err = errors.New("the loopback is not up")
+		}
+		return err
+	}
+	for i, same := range []bool{true, false} {
+		file, number := p.use(t, up)
+		file.Close()
+		if (number == prepared) != same {
+			t.Errorf("sandbox %d: namespace %d, and %d was made ahead", i, number, prepared)
+		}
+	}
+	p.Prepare() // too late
+	p.ahead.Wait()
+	if len(p.ready) != 0 {
+		t.Errorf("%d are ready that nobody will want", len(p.ready))
+	}
+}
+
+// TestPreparedWhileWanted: whoever comes while a namespace is made ahead waits for that one,
+// or is first, and then makes the only one.
+func TestPreparedWhileWanted(t *testing.T) {
+	for range 20 {
+		p := newPool(t)
+		p.Prepare()
+		file, number := p.use(t, func() error { return nil })
+		p.ahead.Wait()
+		if left := len(p.ready); left != 0 {
+			t.Errorf("%d are ready beside %d, which was taken", left, number)
+		}
+		p.Close()
+		file.Close()
+	}
+}
+
 // TestKeptIsAsNew: what a sandbox has done by sockets decides whether another gets its net
 // namespace. Nothing that could be seen there is passed on.
 func TestKeptIsAsNew(t *testing.T) {
