@@ -178,6 +178,7 @@ func (c *Cell) HostNetwork() bool { return c.config.HostNetwork }
 func (c *Cell) Wait() (spawn.Status, error) {
 	status, err := c.init.Wait()
 	err = errors.Join(err, c.endReadiness())
+	spawn.Bury() // who brought the cell's commands in
 	c.retireNetwork(err == nil)
 	if err == nil {
 		err = c.free()

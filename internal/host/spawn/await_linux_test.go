@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,5 +74,53 @@ func TestAClosedThreadRefuses(t *testing.T) {
 	thread.Close()
 	if err := thread.Do(func() error { return nil }); err == nil {
 		t.Error("a closed thread has worked")
+	}
+}
+
+// TestBury: of a process that has branched nothing is left once that is asked for, and soon
+// if it is not.
+func TestBury(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		s := newScript(t)
+		clone := s.Branch(-1)
+		s.Exit()
+		s.Land(clone)
+		execute(s, "/bin/true")
+		runtime.LockOSThread()
+		started, err := s.Start(0, -1)
+		runtime.UnlockOSThread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := started.Await()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Until it is reaped the number is its own.
+		ended := []unix.PollFd{{Fd: int32(started.Pidfd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(ended, 60_000)
+		for err == unix.EINTR {
+			n, err = unix.Poll(ended, 60_000)
+		}
+		if n != 1 {
+			t.Fatalf("it has not ended: %v", err)
+		}
+		if err := started.Done(); err != nil {
+			t.Fatal(err)
+		}
+		if asked {
+			Bury()
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(endingTime) {
+			if err := unix.Kill(started.Pid(), 0); errors.Is(err, unix.ESRCH) {
+				break
+			}
+			if asked || time.Now().After(end) {
+				t.Fatalf("asked to bury it: %v; it is still there", asked)
+			}
+		}
+		if _, err := p.Wait(); err != nil {
+			t.Error(err)
+		}
 	}
 }

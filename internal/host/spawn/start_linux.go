@@ -120,37 +120,68 @@ func (s Started) Born() bool { return atomic.LoadInt32(&s.script.control().branc
 
 // Done gives the script's memory back once nobody walks it any more. A process
 // that has branched is still on its way to its end when its child has executed;
-// it is reaped in the background.
+// it is left to Bury.
 func (s Started) Done() error {
 	if s.script.branched == nil || !s.Born() {
 		return s.script.Free()
 	}
-	time.AfterFunc(ending, func() {
-		if s.bury() == nil {
-			_ = s.script.Free() // memory that cannot be unmapped is only lost
-		}
-	})
+	ending.mu.Lock()
+	defer ending.mu.Unlock()
+	ending.list = append(ending.list, s)
+	if len(ending.list) == 1 {
+		time.AfterFunc(endingTime, Bury)
+	}
 	return nil
 }
 
-// ending is how long a process that has branched is left alone. It has ended by then, which
-// takes one look, and none of a processor that its child wants.
-const ending = 10 * time.Millisecond
+// ending are processes that have branched and are not reaped yet.
+var ending struct {
+	mu      sync.Mutex
+	list    []Started
+	burying sync.Mutex // held by Bury
+}
 
-// bury reaps the child, which is about to end.
-func (s Started) bury() (err error) {
-	reaped := false
+// endingTime is how long those are left alone. They have ended by then, which takes one look
+// at each, and none of a processor that a child of theirs wants.
+const endingTime = 10 * time.Millisecond
+
+// Bury reaps the processes that have branched and ended until now. It is called in the
+// background, and by those who are to leave none behind. One that has not ended, which may
+// be frozen with others, is waited for by nobody else.
+func Bury() {
+	ending.burying.Lock()
+	defer ending.burying.Unlock()
+	ending.mu.Lock()
+	list := ending.list
+	ending.list = nil
+	ending.mu.Unlock()
+	for _, s := range list {
+		if !s.buried() {
+			go s.bury()
+		}
+	}
+}
+
+// buried reaps the child if it has ended.
+func (s Started) buried() (reaped bool) {
 	s.handle.once.Do(func() {
-		if _, reaped, err = tryReap(s.pidfd); !reaped {
+		var err error
+		if _, reaped, err = tryReap(s.pidfd); !reaped || err != nil {
 			s.handle.process = s.newProcess()
+			reaped = false
 			return
 		}
-		err = errors.Join(err, unix.Close(s.pidfd))
+		unix.Close(s.pidfd)
+		_ = s.script.Free() // memory that cannot be unmapped is only lost
 	})
-	if !reaped {
-		_, err = s.handle.process.Wait()
+	return reaped
+}
+
+// bury reaps the child, which is about to end.
+func (s Started) bury() {
+	if _, err := s.Process().Wait(); err == nil {
+		_ = s.script.Free() // likewise
 	}
-	return err
 }
 
 // patience is how long a child may be traced, as by this program, before it executes
