@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -68,13 +69,37 @@ func (s *Service) admit(ctx context.Context, opts ClientOptions) (http.Header, e
 }
 
 // receivable says whether the wire would bring a request: it refuses what is too large, and
-// text that is none.
+// text that is none. What is far from either is not encoded to find out.
 func receivable(req *pb.StartRequest) error {
+	if plain(req) {
+		return nil
+	}
 	data, err := proto.Marshal(req)
 	if err == nil && len(data) > maxMessage {
 		err = &sandbox.Error{Class: sandbox.Exhausted, Reason: fmt.Sprintf("%d bytes are too much for a request", len(data))}
 	}
 	return err
+}
+
+// plain says that all of a request is text, and that it has room twice.
+func plain(req *pb.StartRequest) bool {
+	left := maxMessage / 2
+	text := func(list ...string) bool {
+		for _, s := range list {
+			const field = 32 // more than is written around each
+			if left -= len(s) + field; left < 0 || !utf8.ValidString(s) {
+				return false
+			}
+		}
+		return true
+	}
+	p := req.GetProcess()
+	for key, value := range p.GetEnvs() {
+		if !text(key, value) {
+			return false
+		}
+	}
+	return text(p.GetArgs()...) && text(p.GetCmd(), p.GetCwd(), req.GetTag())
 }
 
 // inProcessFollower is a follower that its client draws from directly.
