@@ -12,20 +12,22 @@ const (
 	targetColdCrun  = 0.05
 	targetTailBwrap = 1.0
 	targetExecUS    = 300
+	targetExecNear  = 1.5
 	targetIdleKiB   = 350
 	targetIdleLive  = 1000
-	targetChurn     = 1.8
+	targetChurn     = 2.0
 )
 
 // judge holds the row of the engine itself against every target.
 func judge(r Report) []lab.Verdict {
 	cold, bwrap, crun := lab.Find(r.Cold, nameCell), lab.Find(r.Cold, nameBwrap), lab.Find(r.Cold, nameCrun)
-	exec := lab.Find(r.Exec, nameCell)
+	exec, near := lab.Find(r.Exec, nameCell), lab.Find(r.Exec, nameNear)
 	return []lab.Verdict{
 		lab.AtMost("cold spawn, median", "of bwrap's median", lab.Of(cold.MedianUS, bwrap.MedianUS), targetColdBwrap, cold.Parts),
 		lab.AtMost("cold spawn, median", "of crun's median", lab.Of(cold.MedianUS, crun.MedianUS), targetColdCrun, cold.Parts),
 		lab.AtMost("cold spawn, p99", "of bwrap's median", lab.Of(cold.P99US, bwrap.MedianUS), targetTailBwrap, cold.TailParts),
 		lab.AtMost("exec into a living cell, median", "us", exec.MedianUS, targetExecUS, exec.Parts),
+		lab.AtMost("the same by the guest service in this program", "times that", lab.Of(near.MedianUS, exec.MedianUS), targetExecNear, near.Parts),
 		judgeIdle(r.Idle),
 		judgeChurn(r.Churn),
 	}

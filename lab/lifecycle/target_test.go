@@ -16,9 +16,9 @@ func good() Report {
 			{Name: nameCell, MedianUS: 500, P99US: 2500, Parts: parts, TailParts: parts},
 			{Name: nameBwrap, MedianUS: 2500}, {Name: nameCrun, MedianUS: 10000},
 		},
-		Exec:  []lab.Row{{Name: nameCell, MedianUS: 300, Parts: parts}},
+		Exec:  []lab.Row{{Name: nameCell, MedianUS: 300, Parts: parts}, {Name: nameNear, MedianUS: 450, Parts: parts}},
 		Idle:  []Footprint{{Name: nameCell, Live: 1000, EachKiB: 350, Parts: parts}},
-		Churn: []Rate{{Name: nameCell, PerSecond: 900, Parts: parts}, {Name: nameBwrap, PerSecond: 500}},
+		Churn: []Rate{{Name: nameCell, PerSecond: 1000, Parts: parts}, {Name: nameBwrap, PerSecond: 500}},
 	}
 }
 
@@ -33,9 +33,9 @@ func TestJudge(t *testing.T) {
 func TestJudgeMisses(t *testing.T) {
 	r := good()
 	r.Cold[0].MedianUS, r.Cold[0].P99US = 600, 3000
-	r.Exec[0].MedianUS = 360
+	r.Exec[0].MedianUS, r.Exec[1].MedianUS = 360, 648
 	r.Idle[0].EachKiB = 420
-	r.Churn[0].PerSecond = 720
+	r.Churn[0].PerSecond = 800
 	for _, v := range judge(r) {
 		if v.Met || math.Abs(v.MissedBy-0.2) > 1e-9 || len(v.SpentOn) != 2 {
 			t.Errorf("%+v", v)
@@ -52,7 +52,7 @@ func TestJudgeLeavesOpen(t *testing.T) {
 	r.Idle[0].Live = 999
 	for name, r := range map[string]Report{"empty": {}, "few": r} {
 		for i, v := range judge(r) {
-			const idle = 4
+			const idle = 5
 			if wantOpen := name == "empty" || i == idle; wantOpen != (v.Open != "") || wantOpen && v.Met {
 				t.Errorf("%s: %+v", name, v)
 			}
