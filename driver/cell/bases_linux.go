@@ -47,8 +47,8 @@ type base struct {
 	key       string
 	layers    []fs.FileInfo // of the image, when it was prepared
 	users     int
-	used      uint64
-	stale     bool // it is let go when nobody uses it any more
+	used      uint64 // when, by the clock; 0 if no cell was made of it yet
+	stale     bool   // it is let go when nobody uses it any more
 }
 
 // warmCells are those that cells of a mode are made of.
@@ -109,27 +109,13 @@ func keyOf(tree confine.Tree) string {
 // acquire gives a prepared image, for a cell of the egress mode if it is networked; release
 // must follow.
 func (b *bases) acquire(root image.Root, networked bool) (*base, error) {
-	tree := b.treeOf(root)
-	layers, err := lookAt(root.Layers)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entry, err := b.entryOf(root)
 	if err != nil {
 		return nil, err
 	}
-	key := keyOf(tree)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	entry, ok := b.ready[key]
-	if ok && !entry.shows(layers) {
-		b.drop(entry)
-		ok = false
-	}
-	if !ok {
-		prepared, err := b.prepare(tree)
-		if err != nil {
-			return nil, err
-		}
-		entry = &base{Base: prepared, key: key, layers: layers}
-		b.ready[key] = entry
-	} else {
+	if entry.used > 0 {
 		b.warmUp(entry, networked)
 	}
 	entry.connected = entry.connected || networked
@@ -137,6 +123,38 @@ func (b *bases) acquire(root image.Root, networked bool) (*base, error) {
 	entry.users++
 	entry.used = b.clock
 	b.evict() // not before: it is not idle now
+	return entry, nil
+}
+
+// prepareAhead is acquire's longest part, before a cell is made of the image.
+func (b *bases) prepareAhead(root image.Root) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, err := b.entryOf(root)
+	return err
+}
+
+// entryOf gives the image as it is now, and prepares it if it is not. The lock is held.
+func (b *bases) entryOf(root image.Root) (*base, error) {
+	tree := b.treeOf(root)
+	layers, err := lookAt(root.Layers)
+	if err != nil {
+		return nil, err
+	}
+	key := keyOf(tree)
+	entry, ok := b.ready[key]
+	if ok && entry.shows(layers) {
+		return entry, nil
+	}
+	if ok {
+		b.drop(entry)
+	}
+	prepared, err := b.prepare(tree)
+	if err != nil {
+		return nil, err
+	}
+	entry = &base{Base: prepared, key: key, layers: layers}
+	b.ready[key] = entry
 	return entry, nil
 }
 

@@ -30,7 +30,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
-	e, err := d.open()
+	e, err := d.openWith(func(b *bases) { d.lookAhead(ctx, spec, b) })
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +49,22 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 		return nil, errors.Join(fmt.Errorf("cell: %w", err), i.Destroy(ctx))
 	}
 	return i, nil
+}
+
+// lookAhead gets the host ready to be the image of a cell, if it is to be, while the rest
+// of the engine is opened: either takes a millisecond. What is found is remembered for
+// whoever makes the cell. A failure comes again then, and is theirs to tell.
+func (d *Driver) lookAhead(ctx context.Context, spec sandbox.Spec, b *bases) {
+	if spec.Image != sandbox.HostImage {
+		return
+	}
+	images, err := d.opts.Images()
+	if err != nil {
+		return
+	}
+	if root, err := images.Resolve(ctx, spec.Image, nil); err == nil {
+		_ = b.prepareAhead(root)
+	}
 }
 
 // accepts refuses what cannot be enforced here.

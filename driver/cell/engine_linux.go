@@ -46,19 +46,23 @@ type engine struct {
 var errClosed = &sandbox.Error{Class: sandbox.Conflict, Op: "cell", Reason: "the driver is closed"}
 
 // open gets the engine ready at the first need of it.
-func (d *Driver) open() (*engine, error) {
+func (d *Driver) open() (*engine, error) { return d.openWith(func(*bases) {}) }
+
+// openWith has first run while the engine is got ready, if it is not yet: as soon as there
+// is a host to make cells on, on which it may get images ready too.
+func (d *Driver) openWith(first func(*bases)) (*engine, error) {
 	e := &d.engine
-	e.once.Do(func() { e.err = e.start(d.opts) })
+	e.once.Do(func() { e.err = e.start(d.opts, first) })
 	return e, e.err
 }
 
-func (e *engine) start(opts Options) (err error) {
+func (e *engine) start(opts Options, first func(*bases)) (err error) {
 	e.log, e.network = cmp.Or(opts.Logger, slog.Default()), opts.Network
 	if err := storedir.Prepare(opts.RunDir); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
 	e.disks, e.snapshots = &disks{root: opts.DiskDir}, &snapshots{dir: opts.SnapshotDir}
-	if err := e.acquire(opts); err != nil {
+	if err := e.acquire(opts, first); err != nil {
 		return err
 	}
 	if opts.Ahead > 0 {
@@ -71,18 +75,21 @@ func (e *engine) start(opts Options) (err error) {
 
 // acquire gets what the engine holds. The parts do not need each other and mostly
 // wait for the kernel, so they are got at once. A failure gives all of them back.
-func (e *engine) acquire(opts Options) error {
+func (e *engine) acquire(opts Options, first func(*bases)) error {
 	var files, groups, host error
 	var parts sync.WaitGroup
 	parts.Go(func() { files = e.openFiles(opts) })
 	parts.Go(func() { groups = e.openGroups(opts) })
-	host = e.openHost(opts)
+	if host = e.openHost(opts); host == nil {
+		first(e.bases)
+	}
 	parts.Wait()
 	err := cmp.Or(groups, files, host)
 	if err == nil {
 		return nil
 	}
 	if e.host != nil {
+		e.bases.close()
 		e.host.Close()
 		e.host = nil
 	}

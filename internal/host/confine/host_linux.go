@@ -14,6 +14,7 @@ import (
 	"aether/internal/host/features"
 	"aether/internal/host/idrange"
 	"aether/internal/host/netpool"
+	"aether/internal/host/seccomp"
 	"aether/internal/host/spawn"
 	"aether/internal/host/views"
 	"aether/sandbox"
@@ -95,6 +96,7 @@ func Open(opts Options) (h *Host, err error) {
 			}
 		}
 	}
+	go seccomp.Filter() //nolint:errcheck // whoever needs it waits for it, and is told
 	for range runtime.GOMAXPROCS(0) {
 		t := &spawner{}
 		if t.Thread, err = spawn.NewThread(func() error { return t.prepare(!h.Identity.Single) }); err != nil {
