@@ -104,12 +104,21 @@ func each(n int, fn func() (sandbox.Instance, error)) (made []sandbox.Instance, 
 	return made, err
 }
 
-// holding is what the host and this program hold.
+// holding is what the host and this program hold when all are idle.
 type holding struct {
 	used, heap, descriptors, goroutines float64
 }
 
+// rest is how long sandboxes do nothing before they count as idle: for five seconds after
+// it was made a cell has a process, of two descriptors, ready for its first command.
+var rest = 6 * time.Second // tests shorten it
+
 func hold(ctx context.Context) (h holding, err error) {
+	select {
+	case <-time.After(rest):
+	case <-ctx.Done():
+		return h, ctx.Err()
+	}
 	m, err := lab.Settled(ctx, lab.Memory.Used)
 	if err != nil {
 		return h, err
