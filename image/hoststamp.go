@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 // hostStamp remembers the state of the host that a skeleton was made from, so
@@ -31,21 +31,25 @@ func stampOf(plan *hostPlan, result Root) (hostStamp, error) {
 	return stamp, err
 }
 
-// stateOf sums up the metadata of files and directories.
+// stateOf sums up the metadata of files and directories, of which there are some hundreds.
 func stateOf(root string, watched []string) (string, error) {
-	hash := sha256.New()
+	var state []byte
 	for _, name := range watched {
 		info, err := os.Lstat(filepath.Join(root, name))
+		state = strconv.AppendQuote(state, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			fmt.Fprintf(hash, "%q\n", name)
 		case err != nil:
 			return "", err
 		default:
-			fmt.Fprintf(hash, "%q %o %d %d\n", name, info.Mode(), info.Size(), info.ModTime().UnixNano())
+			state = strconv.AppendUint(append(state, ' '), uint64(info.Mode()), 8)
+			state = strconv.AppendInt(append(state, ' '), info.Size(), 10)
+			state = strconv.AppendInt(append(state, ' '), info.ModTime().UnixNano(), 10)
 		}
+		state = append(state, '\n')
 	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	sum := sha256.Sum256(state)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 func (s *Store) stampFile() string { return filepath.Join(s.dir, "host") }

@@ -66,5 +66,8 @@ func mountsBelow(mountinfo, dir string) (points []string) {
 
 // unescape undoes how the kernel writes blanks and backslashes.
 func unescape(field string) string {
+	if !strings.Contains(field, `\`) {
+		return field
+	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
 }
