@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,18 +29,23 @@ func newPool(t *testing.T) *Pool {
 		t.Skip("only root may make net namespaces of this program's")
 	}
 	dir := t.TempDir()
-	thread, err := spawn.NewThread(func() error { // where there is no /proc, as for threads on the stage of an image
-		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			return err
+	var threads [2]*spawn.Thread
+	for i := range threads {
+		thread, err := spawn.NewThread(func() error { // where there is no /proc, as for threads on the stage of an image
+			if err := unix.Unshare(unix.CLONE_FS); err != nil {
+				return err
+			}
+			return unix.Chroot(dir)
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return unix.Chroot(dir)
-	})
-	if err != nil {
-		t.Fatal(err)
+		t.Cleanup(thread.Close)
+		threads[i] = thread
 	}
-	t.Cleanup(thread.Close)
+	var turn atomic.Uint32
 	visit := func(fn func() (err, away error)) error {
-		return thread.Do(func() error { err, away := fn(); return errors.Join(err, away) })
+		return threads[turn.Add(1)%2].Do(func() error { err, away := fn(); return errors.Join(err, away) })
 	}
 	p, err := Open(visit, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {

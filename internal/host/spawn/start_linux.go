@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -37,7 +38,7 @@ type Started struct {
 
 // handle owns the child's descriptor, or has made the Process that does.
 type handle struct {
-	once    sync.Once
+	mu      sync.Mutex
 	process *Process
 }
 
@@ -125,56 +126,76 @@ func (s Started) Done() error {
 	if s.script.branched == nil || !s.Born() {
 		return s.script.Free()
 	}
-	ending.mu.Lock()
-	defer ending.mu.Unlock()
-	ending.list = append(ending.list, s)
-	if len(ending.list) == 1 {
-		time.AfterFunc(endingTime, Bury)
-	}
+	ending.add(s)
 	return nil
 }
 
 // ending are processes that have branched and are not reaped yet.
-var ending struct {
+var ending unreaped
+
+type unreaped struct {
 	mu      sync.Mutex
 	list    []Started
-	burying sync.Mutex // held by Bury
+	timed   bool       // they will be waited for
+	burying sync.Mutex // held while any are reaped
 }
 
 // endingTime is how long those are left alone. They have ended by then, which takes one look
 // at each, and none of a processor that a child of theirs wants.
 const endingTime = 10 * time.Millisecond
 
-// Bury reaps the processes that have branched and ended until now. It is called in the
-// background, and by those who are to leave none behind. One that has not ended, which may
-// be frozen with others, is waited for by nobody else.
-func Bury() {
-	ending.burying.Lock()
-	defer ending.burying.Unlock()
-	ending.mu.Lock()
-	list := ending.list
-	ending.list = nil
-	ending.mu.Unlock()
-	for _, s := range list {
-		if !s.buried() {
-			go s.bury()
-		}
+// Bury reaps the processes that have branched and ended until now, as is done in the
+// background. It is for those who are to leave none behind.
+func Bury() { ending.bury(Started.buried) }
+
+func (u *unreaped) add(list ...Started) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = append(u.list, list...)
+	if len(u.list) > 0 && !u.timed {
+		u.timed = true
+		time.AfterFunc(endingTime, u.wait)
 	}
 }
 
-// buried reaps the child if it has ended.
-func (s Started) buried() (reaped bool) {
-	s.handle.once.Do(func() {
-		var err error
-		if _, reaped, err = tryReap(s.pidfd); !reaped || err != nil {
-			s.handle.process = s.newProcess()
-			reaped = false
-			return
+// wait sees to all. One that has not ended, which may be frozen with others, is waited for by
+// nobody else.
+func (u *unreaped) wait() {
+	u.mu.Lock()
+	u.timed = false
+	u.mu.Unlock()
+	u.bury(func(s Started) bool {
+		if !s.buried() {
+			go s.bury()
 		}
-		unix.Close(s.pidfd)
-		_ = s.script.Free() // memory that cannot be unmapped is only lost
+		return true
 	})
-	return reaped
+}
+
+// bury takes those from the list that fn says are seen to.
+func (u *unreaped) bury(fn func(Started) bool) {
+	u.burying.Lock()
+	defer u.burying.Unlock()
+	u.mu.Lock()
+	list := u.list
+	u.list = nil
+	u.mu.Unlock()
+	u.add(slices.DeleteFunc(list, fn)...)
+}
+
+// buried reaps the child if it has ended.
+func (s Started) buried() bool {
+	s.handle.mu.Lock()
+	defer s.handle.mu.Unlock()
+	if s.handle.process != nil {
+		return false
+	}
+	if _, ended, err := tryReap(s.pidfd); !ended || err != nil {
+		return false
+	}
+	unix.Close(s.pidfd)
+	_ = s.script.Free() // memory that cannot be unmapped is only lost
+	return true
 }
 
 // bury reaps the child, which is about to end.
@@ -227,11 +248,13 @@ func (s Started) abandon() {
 // Process is the child itself, whatever it is doing, and always the same value. It is not
 // to be asked for after Done.
 func (s Started) Process() *Process {
-	s.handle.once.Do(func() { s.handle.process = s.newProcess() })
+	s.handle.mu.Lock()
+	defer s.handle.mu.Unlock()
+	if s.handle.process == nil {
+		s.handle.process = &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)}
+	}
 	return s.handle.process
 }
-
-func (s Started) newProcess() *Process { return &Process{pid: s.pid, pidfd: pidfdFile(s.pidfd)} }
 
 // Announced waits for the child's mark. A child that ends before is a failure;
 // it is for the caller to reap.
