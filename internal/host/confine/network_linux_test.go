@@ -67,7 +67,9 @@ func TestThreadThatIsAway(t *testing.T) {
 	defer base.Close()
 	lost := errors.New("lost")
 	for _, thread := range host.threads {
-		thread.away = lost
+		if err := thread.Do(func() error { thread.away = lost; return nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, network := range []bool{false, true} {
 		_, err := base.Boot(Config{Hostname: "cell", Upper: 1 << 20, Group: noGroup, HostNetwork: network})
