@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"aether/guest"
@@ -28,26 +27,11 @@ func (p inProcess) create(ctx context.Context) (*attended, error) {
 	return &attended{instance, guest.ClientFor(instance, guest.ClientOptions{})}, nil
 }
 
-func (p inProcess) cold(ctx context.Context) (lab.Sample, error) {
-	w := lab.StartWatch()
-	made, err := p.create(ctx)
-	w.Lap("create")
-	if err != nil {
-		return lab.Sample{}, err
-	}
-	err = made.first(ctx, w)
-	err = errors.Join(err, made.end())
-	w.Lap("destroy")
-	return w.Sample, err
-}
+func (p inProcess) cold(ctx context.Context) (lab.Sample, error) { return coldLife(ctx, p.create) }
 
 func (p inProcess) live(ctx context.Context) (living, error) { return p.create(ctx) }
 
-func (a *attended) exec(ctx context.Context) (lab.Sample, error) {
-	w := lab.StartWatch()
-	err := a.first(ctx, w)
-	return w.Sample, err
-}
+func (a *attended) exec(ctx context.Context) (lab.Sample, error) { return command(ctx, a) }
 
 // first runs the first program to its end. It is cancelled if it hangs, as by services.
 func (a *attended) first(ctx context.Context, w *lab.Watch) error {

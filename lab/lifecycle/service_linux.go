@@ -37,9 +37,22 @@ func (s services) create(ctx context.Context) (*service, error) {
 	return &service{instance, transport, client}, nil
 }
 
-func (s services) cold(ctx context.Context) (lab.Sample, error) {
+func (s services) cold(ctx context.Context) (lab.Sample, error) { return coldLife(ctx, s.create) }
+
+func (s services) live(ctx context.Context) (living, error) { return s.create(ctx) }
+
+func (s *service) exec(ctx context.Context) (lab.Sample, error) { return command(ctx, s) }
+
+// served is a living sandbox whose guest service runs the first program.
+type served interface {
+	first(context.Context, *lab.Watch) error
+	end() error
+}
+
+// coldLife is a whole life, from nothing.
+func coldLife[S served](ctx context.Context, create func(context.Context) (S, error)) (lab.Sample, error) {
 	w := lab.StartWatch()
-	made, err := s.create(ctx)
+	made, err := create(ctx)
 	w.Lap("create")
 	if err != nil {
 		return lab.Sample{}, err
@@ -50,9 +63,8 @@ func (s services) cold(ctx context.Context) (lab.Sample, error) {
 	return w.Sample, err
 }
 
-func (s services) live(ctx context.Context) (living, error) { return s.create(ctx) }
-
-func (s *service) exec(ctx context.Context) (lab.Sample, error) {
+// command is the first program in a sandbox that lives already.
+func command(ctx context.Context, s served) (lab.Sample, error) {
 	w := lab.StartWatch()
 	err := s.first(ctx, w)
 	return w.Sample, err
