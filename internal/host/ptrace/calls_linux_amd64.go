@@ -3,7 +3,6 @@ package ptrace
 import (
 	"encoding/binary"
 	"fmt"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +13,8 @@ import (
 const CallSize = 64
 
 // Calls is a program that makes the calls whose first is at RBX, R12 of them, and
-// then waits: not by a trap, which would be lost to a process that has a handler
-// for them. It may be anywhere.
+// then sleeps: it does not trap, which would be lost to a process that has a handler
+// for that. It may be anywhere.
 var Calls = []byte{
 	0x48, 0x8b, 0x03, //       mov rax, [rbx]
 	0x48, 0x8b, 0x7b, 0x08, // mov rdi, [rbx+8]
@@ -29,7 +28,7 @@ var Calls = []byte{
 	0x48, 0x83, 0xc3, 0x40, // add rbx, 64
 	0x49, 0xff, 0xcc, //       dec r12
 	0x75, 0xd6, //             jnz to the first
-	0xb8, 0x18, 0, 0, 0, //    mov eax, sched_yield
+	0xb8, 0x22, 0, 0, 0, //    mov eax, pause
 	0x0f, 0x05, //             syscall
 	0xeb, 0xf7, //             jmp to the mov before
 }
@@ -76,9 +75,9 @@ func (t *Thread) Begin(base *Registers, code, first uint64, count int) error {
 
 // Finish waits until the calls have been made, as made says, and stops the thread.
 func (t *Thread) Finish(made func() (bool, error)) error {
-	const tries = 256
-	end := time.Now().Add(callPatience)
-	for n := 0; ; n++ {
+	var naps naps
+	defer naps.end()
+	for end := time.Now().Add(callPatience); ; {
 		done, err := made()
 		if err != nil {
 			return err
@@ -89,9 +88,7 @@ func (t *Thread) Finish(made func() (bool, error)) error {
 		if err := t.keepGoing(); err != nil {
 			return err
 		}
-		if n < tries {
-			syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-		} else if time.Sleep(50 * time.Microsecond); time.Now().After(end) {
+		if naps.nap(); time.Now().After(end) {
 			return ErrStuck
 		}
 	}

@@ -108,14 +108,12 @@ func (t *Thread) Await() error {
 // always the thread stops at once; if not, another thread waits for it, for this
 // one must be able to give up.
 func (t *Thread) wait(patience time.Duration) (int, error) {
-	const tries = 256
-	for range tries {
+	var naps naps
+	defer naps.end()
+	for ; !naps.long(); naps.nap() {
 		if status, ok, err := t.poll(); ok || err != nil {
 			return status, err
 		}
-		// The kernel's yield only: Go's would give the processor to another
-		// thread and wait to get it back, which takes longer than the stop.
-		syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	stopped := make(chan struct{})
 	go func() {
