@@ -32,8 +32,7 @@ var proof = []struct {
 	name string
 	ipv6 bool // it is missing where the kernel does without
 }{
-	{"thread-self/net/dev", false}, {"thread-self/net/snmp", false}, {"thread-self/net/snmp6", true}, {"thread-self/net/netstat", false},
-	{"thread-self/net/ip6_flowlabel", true}, {"sys/net/ipv4/tcp_fastopen_key", false},
+	{"dev", false}, {"snmp", false}, {"snmp6", true}, {"netstat", false}, {"ip6_flowlabel", true},
 }
 
 // procFS is the directory /proc, for threads that have none where they stand.
@@ -47,12 +46,12 @@ func openProcFS() (p procFS, err error) {
 	return procFS{os.NewFile(uintptr(spawn.Aside(fd)), "/proc")}, nil
 }
 
-// read appends what a file says to buf. It is called some thousand times a second, so it
-// goes without what an os.File is good for.
-func (p procFS) read(buf []byte, name string) ([]byte, error) {
-	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// read appends what a file below a directory says to buf. It is called some thousand times
+// a second, so it goes without what an os.File is good for.
+func read(buf []byte, dir int, name string) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return buf, &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+		return buf, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer unix.Close(fd)
 	for {
@@ -63,7 +62,7 @@ func (p procFS) read(buf []byte, name string) ([]byte, error) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return buf, &os.PathError{Op: "read", Path: "/proc/" + name, Err: err}
+			return buf, &os.PathError{Op: "read", Path: name, Err: err}
 		case n == 0:
 			return buf, nil
 		default:
@@ -82,21 +81,26 @@ func enterNew() error {
 
 // look appends what the thread's namespace shows to buf.
 func (p procFS) look(buf []byte) ([]byte, error) {
-	start := len(buf)
-	buf, err := p.read(buf, "thread-self/net/sockstat")
+	// The way to a namespace's files is looked up anew each time, so it is gone once.
+	net, err := unix.Openat(int(p.dir.Fd()), "thread-self/net", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
+		return buf, &os.PathError{Op: "open", Path: "/proc/thread-self/net", Err: err}
+	}
+	defer unix.Close(net)
+	start := len(buf)
+	if buf, err = read(buf, net, "sockstat"); err != nil {
 		return buf, err
 	}
 	// The lines after the first count those of the whole host too.
 	first, _, _ := bytes.Cut(buf[start:], []byte("\n"))
 	buf = buf[:start+len(first)]
 	for _, f := range proof {
-		buf, err = p.read(buf, f.name)
+		buf, err = read(buf, net, f.name)
 		if err != nil && (!f.ipv6 || !errors.Is(err, fs.ErrNotExist)) {
 			return buf, err
 		}
 	}
-	return buf, nil
+	return read(buf, int(p.dir.Fd()), "sys/net/ipv4/tcp_fastopen_key")
 }
 
 // prover looks into namespaces.
