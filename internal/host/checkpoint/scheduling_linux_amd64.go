@@ -16,6 +16,9 @@ type scheduling struct {
 	Policy   int    `json:"policy"`
 	IO       int    `json:"io"`
 	Affinity []byte `json:"affinity"` // one bit for each processor
+	// Slice is how long its turns are, in nanoseconds; 0 where the kernel does not tell
+	// (before Linux 6.12), and nobody sets it.
+	Slice uint64 `json:"slice,omitempty"`
 }
 
 const maxProcessors = 8192
@@ -42,6 +45,13 @@ func (t *thread) readScheduling() (err error) {
 		return os.NewSyscallError("ioprio_get", errno)
 	}
 	t.IO = int(io)
+	attr, err := unix.SchedGetAttr(t.TID, 0)
+	if err != nil {
+		return os.NewSyscallError("sched_getattr", err)
+	}
+	if t.Policy&^unix.SCHED_RESET_ON_FORK != unix.SCHED_IDLE { // which has no turns of its own
+		t.Slice = attr.Runtime
+	}
 	t.Affinity, err = affinity(t.TID)
 	return err
 }
@@ -78,6 +88,11 @@ func (b memorySteps) scheduling(t *thread) {
 	}
 	if t.Nice != 0 {
 		b.Call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(t.Nice))
+	}
+	if t.Slice != 0 { // set with the niceness, which an ordinary user may not lower
+		b.Call(unix.SYS_SCHED_SETATTR, 0, b.bytes(bytesOf(&unix.SchedAttr{
+			Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_KEEP_POLICY, Nice: int32(t.Nice), Runtime: t.Slice,
+		})), 0).MayFail()
 	}
 	if t.IO != 0 {
 		b.Call(unix.SYS_IOPRIO_SET, ioProcess, 0, uintptr(t.IO)).MayFail()

@@ -42,6 +42,14 @@ func (k Kind) Program() string {
 	return fmt.Sprintf(holder, k.Before, indented)
 }
 
+// turn tells how long the turns of the thread are, where the kernel does, and sets it.
+const turn = `
+def turn(length=0):
+    attr = ctypes.create_string_buffer(48)
+    if length: call(libc.syscall(314, 0, struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, length, 0, 0), 0))
+    call(libc.syscall(315, 0, attr, 48, 0))
+    return struct.unpack("IIQiIQQQ", attr.raw)[5]`
+
 // Carried are those that a fork has too.
 var Carried = []Kind{
 	{"pipe with content", `
@@ -353,6 +361,10 @@ return ids, fired.si_signo, fired.si_code, 99000 < struct.unpack("qqqq", now.raw
 	{"niceness, policy and processors", `
 nice = os.nice(5); os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); cpu = sorted(os.sched_getaffinity(0))[-1]; os.sched_setaffinity(0, [cpu])`, `
 return os.nice(0) == nice, os.sched_getscheduler(0) == os.SCHED_BATCH, os.sched_getaffinity(0) == {cpu}`, "(True, True, True)"},
+	{"length of turns", turn + `
+had = turn()`, `return turn() == had or (turn(), had)`, "True"},
+	{"length of turns of its own", turn + `
+turn(3000000); had = turn()`, `return turn() == had or (turn(), had)`, "True"},
 	{"not to be dumped, adopting orphans", `libc.prctl(4, 0); libc.prctl(36, 1)`, `
 now = ctypes.c_int(); libc.prctl(37, ctypes.byref(now))
 return libc.prctl(3), now.value`, "(0, 1)"},
