@@ -139,8 +139,12 @@ func (d *Driver) Close(ctx context.Context) error {
 	defer cancel()
 	err := e.destroyAll(ctx)
 	e.bases.close()
-	e.host.Close()
-	return errors.Join(err, e.groups.close(ctx), e.disks.close(), e.snapshots.close())
+	// No process is left in a group, so that the host need not be closed before.
+	var host sync.WaitGroup
+	host.Go(e.host.Close)
+	err = errors.Join(err, e.groups.close(ctx), e.disks.close(), e.snapshots.close())
+	host.Wait()
+	return err
 }
 
 // destroyAll first kills all and then waits for each.
