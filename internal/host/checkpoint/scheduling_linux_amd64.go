@@ -23,35 +23,22 @@ type scheduling struct {
 
 const maxProcessors = 8192
 
-// Numbers that golang.org/x/sys/unix does not name.
-const (
-	ioProcess  = 1  // IOPRIO_WHO_PROCESS
-	niceOffset = 20 // getpriority counts from here, downwards
-)
+const ioProcess = 1 // IOPRIO_WHO_PROCESS, which golang.org/x/sys/unix does not name
 
 func (t *thread) readScheduling() (err error) {
-	nice, _, errno := syscall.RawSyscall(unix.SYS_GETPRIORITY, unix.PRIO_PROCESS, uintptr(t.TID), 0)
-	if errno != 0 {
-		return os.NewSyscallError("getpriority", errno)
+	attr, err := unix.SchedGetAttr(t.TID, 0)
+	if err != nil {
+		return os.NewSyscallError("sched_getattr", err)
 	}
-	t.Nice = niceOffset - int(nice)
-	policy, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(t.TID), 0, 0)
-	if errno != 0 {
-		return os.NewSyscallError("sched_getscheduler", errno)
+	t.Policy, t.Nice, t.Slice = int(attr.Policy), int(attr.Nice), attr.Runtime
+	if attr.Flags&unix.SCHED_FLAG_RESET_ON_FORK != 0 {
+		t.Policy |= unix.SCHED_RESET_ON_FORK
 	}
-	t.Policy = int(policy)
 	io, _, errno := syscall.RawSyscall(unix.SYS_IOPRIO_GET, ioProcess, uintptr(t.TID), 0)
 	if errno != 0 {
 		return os.NewSyscallError("ioprio_get", errno)
 	}
 	t.IO = int(io)
-	attr, err := unix.SchedGetAttr(t.TID, 0)
-	if err != nil {
-		return os.NewSyscallError("sched_getattr", err)
-	}
-	if t.Policy&^unix.SCHED_RESET_ON_FORK != unix.SCHED_IDLE { // which has no turns of its own
-		t.Slice = attr.Runtime
-	}
 	t.Affinity, err = affinity(t.TID)
 	return err
 }
