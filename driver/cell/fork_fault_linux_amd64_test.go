@@ -34,11 +34,14 @@ func forkRefused(t *testing.T, source sandbox.Instance, spec sandbox.Spec, runDi
 func TestForkBeyondTheProcessLimit(t *testing.T) {
 	needRoot(t, "fork of such cells")
 	driver, runDir := newDriver(t)
+	few := sandbox.Spec{Limits: sandbox.Limits{Processes: 4}}
+	// The first with such a limit has its driver make a control group that stays.
+	destroy(t, create(t, driver, few))
 	source := create(t, driver, sandbox.Spec{})
 	threads := converse(t, source, 0, program(t, source, "fork_threads"))
 	threads.hear(t, "primed")
 	fork(t, source, 1)
-	forkRefused(t, source, sandbox.Spec{Limits: sandbox.Limits{Processes: 4}}, runDir, sandbox.Exhausted)
+	forkRefused(t, source, few, runDir, sandbox.Exhausted)
 	threads.say(t, "1")
 	threads.hear(t, fmt.Sprint(added(1)))
 	child := converse(t, fork(t, source, 1)[0], threads.pid)

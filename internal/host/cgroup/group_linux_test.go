@@ -313,3 +313,25 @@ func life(o *Owner, name string) error {
 	}
 	return errors.Join(g.Set(Limits{Memory: 1 << 26, CPUs: 0.5, Pids: 7}), g.Kill(context.Background()), g.Remove(context.Background()))
 }
+
+// TestTreesAreMadeWhenNeeded: a program whose groups have no limit in a tree is not there.
+func TestTreesAreMadeWhenNeeded(t *testing.T) {
+	onEachLayout(t, func(t *testing.T, o *Owner) {
+		check := func(limited bool) {
+			for i, dir := range directories(o) {
+				_, err := os.Stat(dir)
+				needed := !o.spares(i) || limited && o.host.trees[i].holds&(Pids|CPU) != 0
+				if needed != (err == nil) {
+					t.Errorf("%s, with limits: %v: %v", dir, limited, err)
+				}
+			}
+		}
+		check(false)
+		g := group(t, o, Limits{Memory: 1 << 30})
+		check(false)
+		if err := g.Set(Limits{Pids: 100, CPUs: 1}); err != nil {
+			t.Fatal(err)
+		}
+		check(true)
+	})
+}

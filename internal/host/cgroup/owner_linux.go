@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -15,11 +16,13 @@ import (
 // Owner is the parent of all groups of one running program: one directory in
 // each tree, and a locked file that tells Reap of other programs that it lives.
 type Owner struct {
-	host  *Hierarchy
-	name  string
-	lock  *os.File
-	roots []node // one for each tree of host
-	kept  kept
+	host *Hierarchy
+	name string
+	lock *os.File
+	kept kept
+
+	mu    sync.Mutex
+	roots []node // one for each tree of host; without a name before the first group there
 }
 
 // Own makes the program's parent groups. runDir holds the lock files of all
@@ -46,14 +49,31 @@ func (o *Owner) build() error {
 	if err := writeRecord(o.lock, o.host.trees, o.name); err != nil {
 		return fmt.Errorf("cgroup: record: %w", err)
 	}
-	for _, t := range o.host.trees {
-		fd, err := buildRoot(t, o.name)
-		if err != nil {
-			return creation(path.Join(t.base, o.name), err)
+	o.roots = make([]node, len(o.host.trees))
+	for i := range o.roots {
+		if o.spares(i) {
+			continue
 		}
-		o.roots = append(o.roots, node{fd, "."})
+		if _, err := o.root(i); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// root is the program's parent group in tree i, which is made if nobody has needed it yet.
+func (o *Owner) root(i int) (node, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.roots[i].name == "" {
+		t := o.host.trees[i]
+		fd, err := buildRoot(t, o.name)
+		if err != nil {
+			return node{}, creation(path.Join(t.base, o.name), err)
+		}
+		o.roots[i] = node{fd, "."}
+	}
+	return o.roots[i], nil
 }
 
 func buildRoot(t tree, name string) (int, error) {
@@ -80,7 +100,7 @@ func (o *Owner) Create(name string) (*Group, error) {
 	}
 	g := &Group{owner: o, name: name, nodes: make([]node, len(o.roots))}
 	for i := range o.roots {
-		if o.host.trees[i].optional() && len(o.roots) > 1 {
+		if o.spares(i) {
 			continue
 		}
 		if err := g.grow(i); err != nil {
@@ -90,15 +110,20 @@ func (o *Owner) Create(name string) (*Group, error) {
 	return g, nil
 }
 
-// optional says that a group needs no directory in the tree before it has a
-// limit there. Each costs time and memory, and entering it costs every process.
-func (t tree) optional() bool {
-	return !t.unified && t.holds&(Memory|freezer|account) == 0
+// spares says that a group needs no directory in tree i before it has a limit there.
+// Each costs time and memory, and entering it costs every process.
+func (o *Owner) spares(i int) bool {
+	t := o.host.trees[i]
+	return !t.unified && t.holds&(Memory|freezer|account) == 0 && len(o.host.trees) > 1
 }
 
 // grow makes the group's directory in tree i.
 func (g *Group) grow(i int) error {
-	n := node{g.owner.roots[i].dir, g.name}
+	root, err := g.owner.root(i)
+	if err != nil {
+		return err
+	}
+	n := node{root.dir, g.name}
 	if err := n.mkdir(); err != nil {
 		return creation(g.name, err)
 	}
@@ -137,7 +162,9 @@ func (o *Owner) Close(ctx context.Context) error {
 	}
 	err := endAll(ctx, o.places())
 	for _, root := range o.roots {
-		err = errors.Join(err, unix.Close(root.dir))
+		if root.name != "" {
+			err = errors.Join(err, unix.Close(root.dir))
+		}
 	}
 	for _, t := range o.host.trees {
 		if t.crowded && err == nil {

@@ -85,8 +85,8 @@ func (g *Group) renewed(ctx context.Context) (*Group, error) {
 
 // grown says that limits have added directories to those of a new group.
 func (g *Group) grown() bool {
-	for i, t := range g.owner.host.trees {
-		if g.nodes[i].name != "" && t.optional() && len(g.nodes) > 1 {
+	for i, n := range g.nodes {
+		if n.name != "" && g.owner.spares(i) {
 			return true
 		}
 	}
@@ -115,17 +115,23 @@ type figures struct {
 	events       Events
 }
 
-// rebase has the group count from nothing, and says whether little enough is left.
+// rebase has the group count from nothing, and says whether little enough is left. It
+// reads no more than own needs: it is a part of every cell's making.
 func (g *Group) rebase() (clean bool, err error) {
-	if n, ok := g.with(Memory); ok && !g.unified(Memory) {
-		err = n.write("memory.max_usage_in_bytes", zero)
+	var memory, peak *int64
+	var err1, err2 error
+	if g.unified(Memory) {
+		peak, err1 = g.figure(Memory, "", "memory.peak")
+	} else if n, ok := g.with(Memory); ok {
+		err1 = n.write("memory.max_usage_in_bytes", zero)
 	}
-	stats, err1 := g.Stats()
-	events, err2 := g.Events()
-	if err := errors.Join(err, err1, err2); err != nil {
-		return false, err
+	memory, err2 = g.figure(Memory, "memory.usage_in_bytes", "memory.current")
+	used, err3 := g.cpuTime()
+	events, err4 := g.Events()
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return false, g.wrap("rebase", err)
 	}
-	g.before = figures{memory: value(stats.MemoryBytes), peak: value(stats.MemoryPeakBytes), cpu: value(stats.CPUTime), events: events}
+	g.before = figures{memory: value(memory), peak: value(peak), cpu: value(used), events: events}
 	return g.before.memory <= mostLeft, nil
 }
 
