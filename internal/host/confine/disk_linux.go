@@ -116,16 +116,20 @@ func mountDisk(file string) (int, error) {
 
 // upper appends the place of the cell's writes: memory, or the disk that is the
 // first of the mounts. It ends with the directories of an overlay.
-func (s script) upper(mounts []openMount, size int64) {
-	if onDisk(mounts) {
+func (s script) upper(c *Cell, mounts []openMount) {
+	switch size := c.config.Upper; {
+	case onDisk(mounts):
 		s.Call(unix.SYS_MOVE_MOUNT, mountFd, s.String(""), here, s.String(stageUpper), unix.MOVE_MOUNT_F_EMPTY_PATH)
-		return
+	case c.identity.Single:
+		options := fmt.Sprintf("size=%d,nr_inodes=%d,mode=755", size, memoryFiles(size))
+		s.mount("tmpfs", stageUpper, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+		for _, place := range writePlaces {
+			s.mkdir(stageUpper+"/"+place.name, uintptr(place.mode))
+		}
 	}
-	options := fmt.Sprintf("size=%d,nr_inodes=%d,mode=755", size, size/4096+1024)
-	s.mount("tmpfs", stageUpper, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
-	s.mkdir(stageUpper+"/u", 0o755)
-	s.mkdir(stageUpper+"/w", 0o755)
-	s.mkdir(stageUpper+"/s", 0o1777)
+	if !c.identity.Single {
+		s.showOwn(c, mounts)
+	}
 }
 
 // sharedMemory appends /dev/shm: in the memory of the cell's writes, and bounded

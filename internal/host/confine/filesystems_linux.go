@@ -59,7 +59,7 @@ func fileSystemOf(path string) (f blockdev.FileSystem, err error) {
 // ownOverlay tells the overlays of a cell from those of the host that it was given as
 // a mount, by the places on its stage that they are made of.
 func (t Tree) ownOverlay(options string) bool {
-	own := []string{lowerLayers(t), lower(stageOwn)}
+	own := []string{lowerLayers(t)}
 	for i := range t.views {
 		own = append(own, lower(stageBind+strconv.Itoa(i)))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"aether/internal/host/spawn"
 )
 
 // lease is a cell's hold on a net namespace that was not made by the cell itself, and
@@ -43,17 +45,10 @@ func (c *Cell) holdNetwork() {
 	if !c.leased() || c.lease.used || c.lease.file != nil {
 		return
 	}
-	file, err := c.host.networks.Hold(c.Pid())
-	if err != nil || file == nil {
-		return // it has ended by itself, or enough are kept
+	file, err := c.host.networks.Hold(func() (int, error) { return c.init.Namespace(spawn.NetNamespace) })
+	if err == nil { // else it has ended by itself; nil is that enough are kept
+		c.lease.file = file
 	}
-	// The number may have become another process's if the cell has ended, and only then:
-	// PID 1 is reaped by Wait alone.
-	if c.init.Signal(0) != nil {
-		c.host.networks.Release(file)
-		return
-	}
-	c.lease.file = file
 }
 
 // retireNetwork lets go of the net namespace. Another cell may have it if nothing is left

@@ -16,39 +16,39 @@ import (
 // What root's cell is shown of the host, its image first of all, this program opens
 // as mounts with the ids of the cell's own user namespace, and sends to PID 1, which
 // waits for it. In a script they have known numbers from mountFd on: mounts, layers,
-// the views over them, the host's /proc, and the devices.
+// the views over them, the host's /proc, and the file system of its own files.
 
 // shown is what a cell is shown besides its image, and the way to it.
 type shown struct {
-	mounts  []openMount
-	devices int
-	socket  *os.File
+	mounts []openMount
+	files  int // see ownFiles
+	socket *os.File
 }
 
 // shown is how many descriptors a cell of the tree receives.
 func (t Tree) shown(mounts []openMount) int { return len(mounts) + len(t.Layers) + len(t.views) + 2 }
 
 // show opens and sends it.
-func (c *Cell) show(pid int, what shown) (err error) {
-	userns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+func (c *Cell) show(what shown) (err error) {
+	userns, err := c.init.Namespace(spawn.UserNamespace)
 	if err != nil {
 		return err
 	}
-	defer userns.Close()
+	defer unix.Close(userns)
 	var open []int
 	defer func() {
 		for _, fd := range open {
 			err = errors.Join(err, unix.Close(fd))
 		}
 	}()
-	for _, opener := range c.openers(what.mounts, int(userns.Fd())) {
+	for _, opener := range c.openers(what.mounts, userns) {
 		fd, err := opener()
 		if err != nil {
 			return err
 		}
 		open = append(open, fd)
 	}
-	return sendAll(int(what.socket.Fd()), append(slices.Clone(open), what.devices))
+	return sendAll(int(what.socket.Fd()), append(slices.Clone(open), what.files))
 }
 
 // openers open what is shown, in the order of its numbers.

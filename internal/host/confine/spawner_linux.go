@@ -50,10 +50,10 @@ func (t *spawner) inNameOf(id int, fn func() error) error {
 	return idrange.InNameOf(id, fn)
 }
 
-// clone starts PID 1 by one of the threads, and gives with it the cell's own view of
-// devices, as a mount, or -1 where its stage is its own.
-func (c *Cell) clone(s script, flags uint64, group int) (started spawn.Started, devices int, err error) {
-	devices = -1
+// clone starts PID 1 by one of the threads, and gives with it the file system of the
+// cell's own files, as a mount, or -1 where the cell makes that itself.
+func (c *Cell) clone(s script, flags uint64, group int) (started spawn.Started, files int, err error) {
+	files = -1
 	start := func() (err error) {
 		started, err = s.Start(flags, group)
 		return err
@@ -65,7 +65,7 @@ func (c *Cell) clone(s script, flags uint64, group int) (started spawn.Started, 
 		if err := t.stand(c.base); err != nil {
 			return err
 		}
-		if devices, err = viewDevices(); err != nil {
+		if files, err = c.ownFiles(); err != nil {
 			return err
 		}
 		return t.inNetwork(c, func() error {
@@ -75,8 +75,8 @@ func (c *Cell) clone(s script, flags uint64, group int) (started spawn.Started, 
 			return t.inNameOf(c.identity.owner(), start)
 		})
 	})
-	if err != nil && devices >= 0 {
-		err = errors.Join(err, unix.Close(devices))
+	if err != nil && files >= 0 {
+		err = errors.Join(err, unix.Close(files))
 	}
-	return started, devices, err
+	return started, files, err
 }

@@ -27,7 +27,7 @@ const (
 	stageAgain = "/h" // the stage itself once more: see cover
 	stageLayer = "/l" // /l0, /l1, ...
 	stageBind  = "/b"
-	stageOwn   = "/d" // what every cell has one of: see devices
+	stageOwn   = "/d" // what every cell has one of: see devices and ownFiles
 	stageUpper = "/t"
 	stageRoot  = "/m"
 	stageProc  = "/p" // a visible, unmasked /proc, which the kernel wants to see before a user namespace mounts its own
@@ -59,8 +59,8 @@ func (s script) stage(dir string, tree Tree, many bool) {
 		}
 	}
 	s.showViews(tree.views, many)
-	s.devices(many)
 	if !many {
+		s.devices()
 		s.bind("/proc", "."+stageProc)
 	}
 	s.setattr(here, ".", 0, readOnly)
@@ -91,11 +91,10 @@ func (s script) root(c *Cell, mounts []openMount) {
 	s.part(partRoot)
 	s.Call(unix.SYS_UMASK, 0)
 	s.Call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
-	s.upper(mounts, c.config.Upper)
+	s.upper(c, mounts)
 	s.keepUpper()
 	s.mount("overlay", stageRoot, "overlay", unix.MS_NOSUID|unix.MS_NODEV, overlayOptions(tree, stageUpper))
 	s.attachViews(tree.views)
-	s.ownDevices(c, mounts)
 	s.bind(ownDev, stageRoot+"/dev")
 	s.mount("devpts", stageRoot+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max="+mostTerminals)
 	s.sharedMemory(mounts)
@@ -118,7 +117,7 @@ func (s script) root(c *Cell, mounts []openMount) {
 // stage with nothing mounted on it. They mount it once more at one of its places, work there
 // (cover), move the root that they have made onto the bare stage, and unmount the rest
 // (uncover). So what is left below the cell's root is a read-only file system with empty
-// directories and nodes that cannot be opened there. No path leads to it, as none leads to
+// directories. No path leads to it, as none leads to
 // the kernel's rootfs below that of every host.
 
 // cover has the script work on the stage once more. The working directory stays on the

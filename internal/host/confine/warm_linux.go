@@ -114,15 +114,15 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 		spawn.Visibility.Lock()
 		defer spawn.Visibility.Unlock()
 	}
-	started, devices, err := c.clone(s, flags, group.Into)
+	started, files, err := c.clone(s, flags, group.Into)
 	if err != nil {
 		return err
 	}
-	if devices >= 0 {
-		defer unix.Close(devices)
+	if files >= 0 {
+		defer unix.Close(files)
 	}
 	c.init = started.Process()
-	if err := c.arm(started, words, shown{mounts, devices, ours}); err != nil {
+	if err := c.arm(started, words, shown{mounts, files, ours}); err != nil {
 		c.init.Signal(syscall.SIGKILL)
 		_, reaped := c.init.Wait()
 		return errors.Join(err, reaped)
@@ -139,7 +139,7 @@ func (c *Cell) arm(started spawn.Started, w words, what shown) error {
 		if err := c.identity.writeMaps("/proc", started.Pid()); err != nil {
 			return err
 		}
-		if err := c.show(started.Pid(), what); err != nil {
+		if err := c.show(what); err != nil {
 			return err
 		}
 		w.mapped.Set()

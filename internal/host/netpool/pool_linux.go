@@ -151,20 +151,20 @@ func enter(file *os.File) error {
 
 func (p *Pool) leave() error { return enter(p.home) }
 
-// Hold opens the namespace of a process that was started in one of the pool's, if there is
-// room for another that is kept: nil if not. Retire or Release must follow.
-func (p *Pool) Hold(pid int) (*os.File, error) {
+// Hold has open give the namespace of a process that was started in one of the pool's, if
+// there is room for another that is kept: nil if not. Retire or Release must follow.
+func (p *Pool) Hold(open func() (int, error)) (*os.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.held+len(p.lying)+len(p.ready) >= maxKept {
 		return nil, nil
 	}
-	file, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", pid))
+	fd, err := open()
 	if err != nil {
 		return nil, fmt.Errorf("netpool: %w", err)
 	}
 	p.held++
-	return file, nil
+	return os.NewFile(uintptr(spawn.Aside(fd)), "a net namespace"), nil
 }
 
 // Release lets go of a namespace that was held.
