@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"aether/internal/host/features"
@@ -97,7 +98,8 @@ func (l *lab) try(ctx context.Context, h host, jobs []job) ([]result, error) {
 // machine has everything made that a host is booted from. Compilers and debootstrap
 // wait for different things, so they work side by side.
 func (l *lab) machine(ctx context.Context, h host, jobs []job) (machine, error) {
-	m := machine{host: h, dir: l.dir, lab: filepath.Join(l.dir, h.name+".img"), kvm: h.root.arch == runtime.GOARCH && features.KVM(ctx) == nil}
+	m := machine{host: h, dir: l.dir, lab: filepath.Join(l.dir, h.name+".img"), kvm: h.root.arch == runtime.GOARCH && features.KVM(ctx) == nil,
+		crowd: slices.Contains(l.steps, stepCrowd)}
 	compiled := make(chan error, 1)
 	go func() { compiled <- l.compile(ctx, h.root.arch) }()
 	cache := rootCache{dir: filepath.Join(l.state, "roots"), progress: l.progress}

@@ -19,6 +19,15 @@ type machine struct {
 	lab   string // the disk with the payload
 	dir   string // for what QEMU writes
 	kvm   bool
+	crowd bool // it is to have room for thousands of cells
+}
+
+// memory is how much the machine has, in MiB.
+func (m machine) memory() int {
+	if m.crowd {
+		return 16 << 10
+	}
+	return 4 << 10
 }
 
 // emulated is for kernels whose clock is emulated too: they are steadier without the
@@ -54,7 +63,7 @@ func (m machine) processor() []string {
 func (m machine) command() []string {
 	args := append(append([]string(nil), architectures[m.root.arch].machine...), m.processor()...)
 	return append(args,
-		"-smp", "2", "-m", "4096M", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-smp", "2", "-m", fmt.Sprintf("%dM", m.memory()), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-drive", "format=raw,if=virtio,snapshot=on,file="+disk(m.entry),
 		"-drive", "format=raw,if=virtio,readonly=on,file="+m.lab,
 		"-object", "rng-random,id=entropy,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=entropy",

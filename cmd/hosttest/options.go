@@ -29,7 +29,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&hostName, "host", "", "only the hosts of these `names`, by commas; -list shows them")
 	flags.StringVar(&wayNames, "way", "", "only these `ways` of starting the programs: "+strings.Join(ways, ","))
-	flags.StringVar(&stepNames, "steps", "", "only these `steps`: "+strings.Join(steps, ",")+", or bench, which is run only when it is named")
+	flags.StringVar(&stepNames, "steps", "", "only these `steps`: "+strings.Join(steps, ",")+", or "+strings.Join(namedSteps, " and ")+", which are run only when they are named")
 	flags.StringVar(&o.state, "state", "", "the `directory` to keep root file systems and logs in, by default in the user's cache")
 	flags.BoolVar(&o.list, "list", false, "list the hosts and run nothing")
 	flags.BoolVar(&o.asJSON, "json", false, "print the results as JSON")
@@ -55,7 +55,7 @@ func (o *options) choose(hostName, wayNames, stepNames string) (err error) {
 		return err
 	}
 	if stepNames != "" {
-		knownSteps = append(slices.Clone(knownSteps), stepBench)
+		knownSteps = append(slices.Clone(knownSteps), namedSteps...)
 	}
 	if o.steps, err = among("steps", stepNames, knownSteps); err != nil {
 		return err

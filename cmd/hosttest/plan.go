@@ -27,11 +27,16 @@ const (
 	// stepBench measures cells beside bwrap there. It takes longer than all others
 	// and is run only when it is named.
 	stepBench = "bench"
+	// stepCrowd measures cells beside thousands of others, in a larger machine. It too is
+	// run only when it is named.
+	stepCrowd = "crowd"
 )
 
 var (
 	ways  = []string{wayRoot, wayUser, wayDelegated, wayDocker}
 	steps = []string{stepFirst, stepDoctor, stepLimits, stepTemplate, stepService, stepOlder, stepConformance, stepEscape, stepFork, stepOwn, stepRemedy, stepLeaks}
+	// namedSteps are run only when they are named.
+	namedSteps = []string{stepBench, stepCrowd}
 	// brief is what fits into a few minutes on two processors, debootstrap and boot
 	// included.
 	briefWays  = []string{wayRoot, wayUser}
@@ -52,7 +57,7 @@ func plan(h host, onlyWays, onlySteps []string) (jobs []job, skipped []result) {
 		if !slices.Contains(onlyWays, way) {
 			continue
 		}
-		for _, step := range append(slices.Clone(steps), stepBench) {
+		for _, step := range append(slices.Clone(steps), namedSteps...) {
 			if !slices.Contains(onlySteps, step) || step == stepRemedy && way != wayDocker || step == stepService && way != wayRoot {
 				continue
 			}
@@ -76,7 +81,7 @@ func (e expectation) skips(step string) string {
 		return e.absent
 	case e.refuses[everything] == "" || named:
 		return ""
-	case suites[step] != nil || step == stepBench:
+	case suites[step] != nil || slices.Contains(namedSteps, step):
 		return "the engine cannot run on this way"
 	}
 	return ""

@@ -24,6 +24,7 @@ var steppers = map[string]func(*turn) error{
 	stepRemedy:      (*turn).remedy,
 	stepLeaks:       (*turn).leaks,
 	stepBench:       (*turn).bench,
+	stepCrowd:       (*turn).crowd,
 }
 
 var (
@@ -165,16 +166,29 @@ func (t *turn) goTest(s suite) error {
 	return err
 }
 
-// benchTime is how long the measuring may take on a real machine.
-const benchTime = 5 * time.Minute
+// benchTime and crowdTime are how long the measuring may take on a real machine.
+const (
+	benchTime = 5 * time.Minute
+	crowdTime = 10 * time.Minute
+)
 
 // bench measures cells and forks beside bwrap. Only the ratios mean anything in an
 // emulated machine.
 func (t *turn) bench() error {
-	argv := []string{"bench", "-rounds", "15", "-idle", "30", "-only", "cell,cell-fresh,cell+service,bwrap"}
-	a, err := t.within(time.Duration(t.pace)*benchTime, "", argv...)
+	return t.measure(benchTime, "bench", "-rounds", "15", "-idle", "30", "-only", "cell,cell-fresh,cell+service,bwrap")
+}
+
+// crowd measures whether a cell costs more beside many. Of an emulated machine too, the
+// ratios are the machine's: nobody else runs in there.
+func (t *turn) crowd() error {
+	return t.measure(crowdTime, "aether", "bench", "scale", "--rounds", "25")
+}
+
+// measure runs a program whose output is the result.
+func (t *turn) measure(limit time.Duration, argv ...string) error {
+	a, err := t.within(time.Duration(t.pace)*limit, "", argv...)
 	if err == nil && a.code != 0 {
-		err = fmt.Errorf("bench ended with %d: %s", a.code, lastLines(a.stderr, 1))
+		err = fmt.Errorf("%s ended with %d: %s", strings.Join(argv, " "), a.code, lastLines(a.stderr, 1))
 	}
 	t.report = a.stdout
 	return err
