@@ -104,9 +104,10 @@ func each(n int, fn func() (sandbox.Instance, error)) (made []sandbox.Instance, 
 	return made, err
 }
 
-// holding is what the host and this program hold when all are idle.
+// holding is what the host and this program hold when all are idle, and how busy the host
+// is then.
 type holding struct {
-	used, heap, descriptors, goroutines float64
+	used, heap, descriptors, goroutines, busy float64
 }
 
 // rest is how long sandboxes do nothing before they count as idle: for five seconds after
@@ -114,10 +115,9 @@ type holding struct {
 var rest = 6 * time.Second // tests shorten it
 
 func hold(ctx context.Context) (h holding, err error) {
-	select {
-	case <-time.After(rest):
-	case <-ctx.Done():
-		return h, ctx.Err()
+	busy, err := lab.Busy(ctx, rest)
+	if err != nil {
+		return h, err
 	}
 	m, err := lab.Settled(ctx, lab.Memory.Used)
 	if err != nil {
@@ -129,10 +129,10 @@ func hold(ctx context.Context) (h holding, err error) {
 	}
 	var own runtime.MemStats
 	runtime.ReadMemStats(&own) // Settled has collected what is garbage
-	return holding{float64(m.Used()), float64(own.HeapAlloc+own.StackInuse) / 1024, float64(len(entries)), float64(runtime.NumGoroutine())}, nil
+	return holding{float64(m.Used()), float64(own.HeapAlloc+own.StackInuse) / 1024, float64(len(entries)), float64(runtime.NumGoroutine()), busy}, nil
 }
 
-// weigh is what each of the living holds.
+// weigh is what each of the living holds, and how busy the host is beside them.
 func (c *crowd) weigh(ctx context.Context) (*Each, error) {
 	h, err := hold(ctx)
 	if err != nil {
@@ -140,5 +140,5 @@ func (c *crowd) weigh(ctx context.Context) (*Each, error) {
 	}
 	n := float64(len(c.alive))
 	return &Each{HostKiB: (h.used - c.empty.used) / n, ProgramKiB: (h.heap - c.empty.heap) / n,
-		Descriptors: (h.descriptors - c.empty.descriptors) / n, Goroutines: (h.goroutines - c.empty.goroutines) / n}, nil
+		Descriptors: (h.descriptors - c.empty.descriptors) / n, Goroutines: (h.goroutines - c.empty.goroutines) / n, HostBusy: h.busy}, nil
 }

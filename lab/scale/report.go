@@ -42,6 +42,9 @@ type Each struct {
 	ProgramKiB  float64 `json:"program_kib"`
 	Descriptors float64 `json:"descriptors"`
 	Goroutines  float64 `json:"goroutines"`
+	// HostBusy is the share of the host's processors that is used while all of them do
+	// nothing, by whomever.
+	HostBusy float64 `json:"host_busy"`
 }
 
 // Ending is the end of many at once.

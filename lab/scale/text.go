@@ -58,11 +58,11 @@ func part(row lab.Row, name string) string {
 }
 
 func (r Report) holdings() string {
-	table := [][]string{{"alive", "KiB of the host", "KiB of this program", "descriptors", "goroutines"}}
+	table := [][]string{{"alive", "KiB of the host", "KiB of this program", "descriptors", "goroutines", "processors busy"}}
 	for _, l := range r.Levels {
 		if e := l.Each; e != nil {
 			table = append(table, []string{fmt.Sprint(l.Alive), fmt.Sprintf("%.0f", e.HostKiB), fmt.Sprintf("%.1f", e.ProgramKiB),
-				fmt.Sprintf("%.2f", e.Descriptors), fmt.Sprintf("%.2f", e.Goroutines)})
+				fmt.Sprintf("%.2f", e.Descriptors), fmt.Sprintf("%.2f", e.Goroutines), fmt.Sprintf("%.0f%%", 100*e.HostBusy)})
 		}
 	}
 	return lab.Align(table)
