@@ -7,6 +7,10 @@ LDFLAGS  = -s -w -X aether/cli.version=$(VERSION)
 # Debug information, which -s -w leaves out of the binary, is not made either: without it a
 # build takes an eighth less. Traces of panics have no need of it.
 GCFLAGS  = -dwarf=false
+# The compiler collects its garbage less often: a build from cold caches takes a sixth less of the
+# processors for a hundred MiB more (333 at most), and what is built is the same.
+COMPILE  = GOGC=400 CGO_ENABLED=0 $(GO) build -trimpath
+LINUX    = GOOS=linux $(COMPILE)
 
 # What the linker wrote it mapped, page by page, and so it stands in the page cache until the
 # host forgets it. What one call writes is there in the largest pieces that the file system
@@ -25,23 +29,23 @@ all: build
 build: aether guest net vmm probe
 
 aether:
-	CGO_ENABLED=0 $(GO) build -trimpath -gcflags='all=$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
+	$(COMPILE) -gcflags='all=$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o bin/aether ./cmd/aether
 	@$(call copy,aether)
 
 guest:
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -tags nethttpomithttp2 -gcflags='all=$(GCFLAGS) -l' -ldflags '-s -w -funcalign=1' -o bin/aether-guest ./cmd/aether-guest
+	$(LINUX) -tags nethttpomithttp2 -gcflags='all=$(GCFLAGS) -l' -ldflags '-s -w -funcalign=1' -o bin/aether-guest ./cmd/aether-guest
 	@$(call copy,aether-guest)
 
 net:
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -gcflags='all=$(GCFLAGS)' -ldflags '-s -w' -o bin/aether-net ./cmd/aether-net
+	$(LINUX) -gcflags='all=$(GCFLAGS)' -ldflags '-s -w' -o bin/aether-net ./cmd/aether-net
 	@$(call copy,aether-net)
 
 vmm:
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -gcflags='all=$(GCFLAGS)' -ldflags '-s -w' -o bin/aether-vmm ./cmd/aether-vmm
+	$(LINUX) -gcflags='all=$(GCFLAGS)' -ldflags '-s -w' -o bin/aether-vmm ./cmd/aether-vmm
 	@$(call copy,aether-vmm)
 
 probe:
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -gcflags='all=$(GCFLAGS)' -ldflags '-s -w' -o bin/aether-probe ./cmd/aether-probe
+	$(LINUX) -gcflags='all=$(GCFLAGS)' -ldflags '-s -w' -o bin/aether-probe ./cmd/aether-probe
 	@$(call copy,aether-probe)
 
 # demo builds what it shows, and no more: the first sandbox of a fresh clone. What that one
@@ -92,7 +96,7 @@ lab-results: build
 # containerd uses it, of a pinned version, which restores compare: two minutes of
 # processor time when nothing is cached.
 GVISOR = gvisor.dev/gvisor
-RUNSC  = cd tools/runsc && CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath \
+RUNSC  = cd tools/runsc && $(LINUX) \
 	-ldflags "-s -w -X $(GVISOR)/runsc/version.version=$$($(GO) list -m -f '{{.Version}}' $(GVISOR))"
 runsc:
 	$(RUNSC) -o ../../bin/runsc $(GVISOR)/runsc
