@@ -335,3 +335,25 @@ func TestTreesAreMadeWhenNeeded(t *testing.T) {
 		check(true)
 	})
 }
+
+// TestNoTreeAfterClose: a limit that comes too late makes nothing that nobody would remove.
+func TestNoTreeAfterClose(t *testing.T) {
+	onEachLayout(t, func(t *testing.T, other *Owner) {
+		o, err := other.host.Own(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := group(t, o, Limits{Memory: 1 << 30})
+		if err := o.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Set(Limits{Pids: 100, CPUs: 1}); err == nil {
+			t.Error("a limit was set after all")
+		}
+		for _, dir := range directories(o) {
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+	})
+}

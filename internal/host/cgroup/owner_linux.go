@@ -21,8 +21,9 @@ type Owner struct {
 	lock *os.File
 	kept kept
 
-	mu    sync.Mutex
-	roots []node // one for each tree of host; without a name before the first group there
+	mu     sync.Mutex
+	roots  []node // one for each tree of host; without a name before the first group there
+	closed bool
 }
 
 // Own makes the program's parent groups. runDir holds the lock files of all
@@ -65,6 +66,9 @@ func (o *Owner) build() error {
 func (o *Owner) root(i int) (node, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.closed {
+		return node{}, fmt.Errorf("cgroup: the program's groups: %w", os.ErrClosed)
+	}
 	if o.roots[i].name == "" {
 		t := o.host.trees[i]
 		fd, err := buildRoot(t, o.name)
@@ -160,6 +164,9 @@ func (o *Owner) Close(ctx context.Context) error {
 	for _, g := range o.kept.close() {
 		_ = removeEmpty(g.nodes) // what is left is found below
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
 	err := endAll(ctx, o.places())
 	for _, root := range o.roots {
 		if root.name != "" {
