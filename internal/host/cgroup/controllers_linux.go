@@ -14,7 +14,7 @@ import (
 func giveControllers(t tree, name string) error {
 	base := node{unix.AT_FDCWD, t.base}
 	if t.crowded {
-		if err := stepAside(base.child(name + selfSuffix)); err != nil {
+		if err := stepAside(base, base.child(name+selfSuffix)); err != nil {
 			return err
 		}
 	}
@@ -57,11 +57,13 @@ func switches(sign byte, set Controller) []byte {
 // the group whose children are to have controllers.
 const selfSuffix = "-self"
 
-func stepAside(own node) error {
+// stepAside moves the program out of base, with whatever else is there by now: what it is
+// starting at this moment by other threads.
+func stepAside(base, own node) error {
 	if err := own.mkdir(); err != nil {
 		return err
 	}
-	return own.write("cgroup.procs", ownPid())
+	return base.move(own)
 }
 
 // stepBack undoes stepAside. Where others have since made groups with
@@ -83,15 +85,20 @@ func stepBack(ctx context.Context, t tree, name string) error {
 }
 
 // clear moves the processes of a group to another, and removes it. What the program has
-// started since it stepped aside is in there with it, and may start more meanwhile.
+// started since it stepped aside is in there with it.
 func (n node) clear(ctx context.Context, to node) error {
+	if err := n.move(to); err != nil {
+		return err
+	}
+	return n.remove(ctx)
+}
+
+// move moves the processes of a group to another, which may start more meanwhile.
+func (n node) move(to node) error {
 	for range 100 {
 		pids, err := n.processes()
-		if err != nil {
+		if err != nil || len(pids) == 0 {
 			return err
-		}
-		if len(pids) == 0 {
-			break
 		}
 		for _, pid := range pids {
 			if err := to.write("cgroup.procs", strconv.AppendInt(nil, int64(pid), 10)); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -99,7 +106,7 @@ func (n node) clear(ctx context.Context, to node) error {
 			}
 		}
 	}
-	return n.remove(ctx)
+	return nil
 }
 
 func ownPid() []byte { return strconv.AppendInt(nil, int64(os.Getpid()), 10) }

@@ -192,14 +192,55 @@ func isRoot(dir string) bool {
 	return os.IsNotExist(err)
 }
 
-// occupants says whether a group holds no process, or this one alone.
+// occupants says whether a group holds no process, or none but this one and what it has
+// started: other threads may be starting something at this moment.
 func occupants(dir string) (empty, onlyUs bool) {
 	text, err := os.ReadFile(path.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return false, false
 	}
-	pids := bytes.TrimSpace(text)
-	return len(pids) == 0, string(pids) == strconv.Itoa(os.Getpid())
+	pids := bytes.Fields(text)
+	foreign := func(pid []byte) bool {
+		n, err := strconv.Atoi(string(pid))
+		return err != nil || !startedHere(n)
+	}
+	return len(pids) == 0, len(pids) > 0 && !slices.ContainsFunc(pids, foreign)
+}
+
+// mostAncestors bounds the way from a process to this one. Commands are grandchildren.
+const mostAncestors = 8
+
+// startedHere says whether a process is this one, was started by it, or has ended. One of
+// another pid namespace has no number here, which the kernel writes as 0.
+func startedHere(pid int) bool {
+	parent, err := parentOf(pid)
+	if pid > 0 && errors.Is(err, os.ErrNotExist) {
+		return true
+	}
+	for range mostAncestors {
+		if pid == os.Getpid() {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+		pid = parent
+		parent, err = parentOf(pid)
+	}
+	return false
+}
+
+func parentOf(pid int) (int, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// PID (NAME) STATE PARENT; names have any characters.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("cgroup: /proc/%d/stat has no parent", pid)
+	}
+	return strconv.Atoi(string(fields[1]))
 }
 
 func controllersOf(dir string) Controller {

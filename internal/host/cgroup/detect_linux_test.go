@@ -41,7 +41,20 @@ func put(t *testing.T, path, text string) {
 }
 
 func TestDetectUnified(t *testing.T) {
+	other := strconv.Itoa(os.Getppid()) + "\n"
 	me := strconv.Itoa(os.Getpid()) + "\n"
+	child := exec.Command("/bin/sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		err := child.Process.Kill()
+		_ = child.Wait() // killed is what it is to be
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	ours := me + strconv.Itoa(child.Process.Pid) + "\n"
 	for name, c := range map[string]struct {
 		groups    map[string]string
 		own, base string
@@ -50,10 +63,13 @@ func TestDetectUnified(t *testing.T) {
 	}{
 		"the real root":            {map[string]string{"/": "1\n2\n"}, "/", "/", false, limiting},
 		"alone in a scope":         {map[string]string{"/": "1\n", "/a": "", "/a/scope": me}, "/a/scope", "/a/scope", true, limiting},
-		"a shell beside":           {map[string]string{"/": "1\n", "/a": "", "/a/scope": "7\n" + me}, "/a/scope", "/a", false, limiting},
-		"crowded ancestors":        {map[string]string{"/": "1\n", "/a": "5\n", "/a/s": "7\n"}, "/a/s", "/", false, limiting},
+		"alone with a child":       {map[string]string{"/": "1\n", "/a": "", "/a/scope": ours}, "/a/scope", "/a/scope", true, limiting},
+		"a parent beside":          {map[string]string{"/": "1\n", "/a": "", "/a/scope": other + ours}, "/a/scope", "/a", false, limiting},
+		"who has no number here":   {map[string]string{"/": "1\n", "/a": "", "/a/scope": "0\n" + me}, "/a/scope", "/a", false, limiting},
+		"a shell beside":           {map[string]string{"/": "1\n", "/a": "", "/a/scope": other + me}, "/a/scope", "/a", false, limiting},
+		"crowded ancestors":        {map[string]string{"/": "1\n", "/a": other, "/a/s": other}, "/a/s", "/", false, limiting},
 		"a group without any":      {map[string]string{"/": "1\n", "/a": ""}, "/a", "/a", false, limiting},
-		"the root of a namespace":  {map[string]string{"/ns": "7\n" + me}, "", "", false, 0},
+		"the root of a namespace":  {map[string]string{"/ns": other + me}, "", "", false, 0},
 		"only us in the namespace": {map[string]string{"/ns": me}, "", "", true, limiting},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +113,7 @@ func TestDetectWithoutDelegatedController(t *testing.T) {
 // TestDetectAboveASliceThatLacksAController: as root on a fresh host, systemd's
 // slices have no controller of processors, and the root has.
 func TestDetectAboveASliceThatLacksAController(t *testing.T) {
-	root, mounts := fakeTree(t, map[string]string{"/": "1\n", "/slice": "", "/slice/service": "7\n", "/other": "", "/other/deep": ""})
+	root, mounts := fakeTree(t, map[string]string{"/": "1\n", "/slice": "", "/slice/service": strconv.Itoa(os.Getppid()) + "\n", "/other": "", "/other/deep": ""})
 	for _, group := range []string{"/slice", "/slice/service", "/other/deep"} {
 		put(t, filepath.Join(root, group, "cgroup.controllers"), "memory pids\n")
 	}

@@ -357,3 +357,44 @@ func TestNoTreeAfterClose(t *testing.T) {
 		}
 	})
 }
+
+// TestMove: who is in a group, and what it starts meanwhile, is in another afterwards.
+func TestMove(t *testing.T) {
+	onEachLayout(t, func(t *testing.T, o *Owner) {
+		from, to := group(t, o, Limits{}), group(t, o, Limits{})
+		cmd, err := command(from, "/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; wait")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await := func(n node, count int) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+				found, err := n.processes()
+				if err == nil && len(found) >= count {
+					return
+				}
+				if err != nil || time.Now().After(deadline) {
+					t.Fatalf("%d of %d processes: %v", len(found), count, err)
+				}
+			}
+		}
+		here, _ := from.with(Memory)
+		there, _ := to.with(Memory)
+		await(here, 1)
+		if err := here.move(there); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := here.processes(); err != nil || len(left) > 0 {
+			t.Errorf("%v are left: %v", left, err)
+		}
+		await(there, 10)
+		for _, g := range []*Group{from, to} { // the tree in which they were not moved, too
+			if err := g.Kill(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		_ = cmd.Wait() // killed is what it is to be
+	})
+}
