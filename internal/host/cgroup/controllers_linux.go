@@ -63,6 +63,10 @@ func stepAside(base, own node) error {
 	if err := own.mkdir(); err != nil {
 		return err
 	}
+	// By its own number: move leaves a process 1 alone, which it is in a container.
+	if err := own.write("cgroup.procs", ownPid()); err != nil {
+		return err
+	}
 	return base.move(own)
 }
 
@@ -93,7 +97,9 @@ func (n node) clear(ctx context.Context, to node) error {
 	return n.remove(ctx)
 }
 
-// move moves the processes of a group to another, which may start more meanwhile.
+// move moves the processes of a group to another, which may start more meanwhile. Who is
+// left, of another pid namespace or because they are too many, is told by what comes next:
+// the group is still busy.
 func (n node) move(to node) error {
 	for range 100 {
 		pids, err := n.processes()

@@ -213,19 +213,16 @@ const mostAncestors = 8
 // startedHere says whether a process is this one, was started by it, or has ended. One of
 // another pid namespace has no number here, which the kernel writes as 0.
 func startedHere(pid int) bool {
-	parent, err := parentOf(pid)
-	if pid > 0 && errors.Is(err, os.ErrNotExist) {
-		return true
-	}
-	for range mostAncestors {
+	for up := range mostAncestors {
 		if pid == os.Getpid() {
 			return true
 		}
+		parent, err := parentOf(pid)
 		if err != nil {
-			return false
+			ended := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH)
+			return up == 0 && pid > 0 && ended
 		}
 		pid = parent
-		parent, err = parentOf(pid)
 	}
 	return false
 }

@@ -369,32 +369,56 @@ func TestMove(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await := func(n node, count int) {
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		holds := func(n node, count int) bool {
+			return eventually(func() bool {
 				found, err := n.processes()
-				if err == nil && len(found) >= count {
-					return
-				}
-				if err != nil || time.Now().After(deadline) {
-					t.Fatalf("%d of %d processes: %v", len(found), count, err)
-				}
-			}
+				return err == nil && len(found) >= count
+			})
 		}
 		here, _ := from.with(Memory)
 		there, _ := to.with(Memory)
-		await(here, 1)
+		if !holds(here, 1) {
+			t.Fatal("the process does not come")
+		}
 		if err := here.move(there); err != nil {
 			t.Fatal(err)
 		}
 		if left, err := here.processes(); err != nil || len(left) > 0 {
 			t.Errorf("%v are left: %v", left, err)
 		}
-		await(there, 10)
+		if !holds(there, 10) {
+			t.Error("what it started is not there")
+		}
 		for _, g := range []*Group{from, to} { // the tree in which they were not moved, too
 			if err := g.Kill(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 		_ = cmd.Wait() // killed is what it is to be
+	})
+}
+
+// TestProcess1StepsAside: as in a container, whose first process the program may be.
+func TestProcess1StepsAside(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root makes pid namespaces")
+	}
+	onEachLayout(t, func(t *testing.T, o *Owner) {
+		g := group(t, o, Limits{})
+		here, _ := g.with(Memory)
+		dir := directories(o)[slices.Index(g.nodes, here)] + "/" + here.name
+		self := node{here.dir, here.name + selfSuffix}
+		cmd := play(t, g, "aside", dir, dir+selfSuffix)
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWPID
+		out, err := cmd.Output()
+		if err != nil || string(out) != "process 1 of [] and [1]\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+		if err := self.remove(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }

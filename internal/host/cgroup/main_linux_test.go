@@ -2,22 +2,26 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The test program plays the processes inside a group when this is set.
 const roleVariable = "AETHER_CGROUP_TEST_ROLE"
 
 var roles = map[string]func(args []string) error{
-	"hog": hog, "bomb": bomb, "burn": burn, "spin": spin, "daemons": daemons, "own": own, "sleep": sleep, "move": move, "detect": say, "read": readAll, "write": writeAll,
+	"hog": hog, "bomb": bomb, "burn": burn, "spin": spin, "daemons": daemons, "own": own, "aside": aside, "sleep": sleep, "move": move, "detect": say, "read": readAll, "write": writeAll,
 }
 
 // patience is how long something may take on a machine whose processors others have.
@@ -99,6 +103,17 @@ func daemons([]string) error {
 	}
 	fmt.Println("ready")
 	return sleep(nil)
+}
+
+// aside steps from one group into another, and says who is in either then.
+func aside(args []string) error {
+	if err := stepAside(node{unix.AT_FDCWD, args[0]}, node{unix.AT_FDCWD, args[1]}); err != nil {
+		return err
+	}
+	left, err1 := os.ReadFile(path.Join(args[0], "cgroup.procs"))
+	moved, err2 := os.ReadFile(path.Join(args[1], "cgroup.procs"))
+	fmt.Printf("process %d of %s and %s\n", os.Getpid(), strings.Fields(string(left)), strings.Fields(string(moved)))
+	return errors.Join(err1, err2)
 }
 
 func sleep([]string) error {
