@@ -13,6 +13,9 @@ import (
 	"aether/sandbox"
 )
 
+// forksBefore is after how many forks of a source no driver keeps more for the next.
+const forksBefore = 3
+
 // workers make and end sandboxes; a host of two cores has no use of more.
 const workers = 2
 
@@ -37,6 +40,15 @@ func (c *crowd) open(ctx context.Context) (err error) {
 	}
 	if c.source, err = c.newSource(ctx); err != nil {
 		return err
+	}
+	// Nor is what a driver keeps of a source that is forked again and again.
+	for range forksBefore {
+		if c.noFork != "" {
+			break
+		}
+		if _, err := c.fork(ctx); err != nil {
+			return err
+		}
 	}
 	c.empty, err = hold(ctx)
 	return err
