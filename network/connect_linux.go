@@ -45,21 +45,21 @@ func (s *Service) Connect(ctx context.Context, n sandbox.Network, at Place, key 
 	return a, errors.Join(err, namespace.Close())
 }
 
-// Process is one in the net namespace of a sandbox.
+// Process is one in the net namespace of a sandbox, or that namespace itself.
 type Process struct {
 	// FD is its descriptor.
 	FD int
-	// OwnUser says that the namespace belongs to the process's own user namespace, and not
-	// to this program's.
+	// OwnUser says that it is a process, to whose own user namespace the net namespace
+	// belongs. Otherwise FD is of the namespace, which belongs to this program's.
 	OwnUser bool
 }
 
 // ConnectProcess is Connect for who has a descriptor of a process in the namespace.
 func (s *Service) ConnectProcess(ctx context.Context, n sandbox.Network, in Process, key AuthorityKey) (*Attached, error) {
 	if n.Mode != sandbox.NatNetwork {
-		return s.connect(ctx, n, netdev.ByProcess(in.FD, in.OwnUser), key)
+		return s.connect(ctx, n, netdev.By(in.FD, in.OwnUser), key)
 	}
-	namespace, err := netdev.NamespaceByProcess(in.FD)
+	namespace, err := netdev.NamespaceBy(in.FD, in.OwnUser)
 	if err != nil {
 		return nil, unenterable(err)
 	}
@@ -86,7 +86,7 @@ func (s *Service) connect(ctx context.Context, n sandbox.Network, way netdev.Way
 // reach, and by which nothing is reached: what takes longest of ConnectProcess. Begin
 // follows, or Close.
 func (s *Service) PrepareProcess(in Process) (*Attached, error) {
-	return s.prepare(netdev.ByProcess(in.FD, in.OwnUser))
+	return s.prepare(netdev.By(in.FD, in.OwnUser))
 }
 
 // Begin gives a sandbox whose device was made ahead its network. It is called once; after

@@ -91,9 +91,9 @@ type process struct {
 
 // account puts the command into the cell's group, or one of its own in there.
 func (p *process) account(command *confine.Command, killTree bool) (err error) {
-	group := p.cell.group
-	if group == nil {
-		return nil
+	group, err := p.cell.occupy()
+	if group == nil || err != nil {
+		return err
 	}
 	if p.killed, err = group.OOMKills(); err != nil {
 		return err
@@ -154,9 +154,10 @@ func (p *process) Wait() (guest.Status, error) {
 }
 
 func (p *process) outOfMemory() bool {
-	if p.cell.group == nil {
+	group := p.cell.group()
+	if group == nil {
 		return false
 	}
-	killed, err := p.cell.group.OOMKills()
+	killed, err := group.OOMKills()
 	return err == nil && killed > p.killed
 }

@@ -118,7 +118,7 @@ func (i *instance) checkpointNow(ctx context.Context, all []checkpoint.Running, 
 // standing runs fn while not even a command that is being started runs, where
 // that can be had. All that ran when the snapshot began is stopped already.
 func (i *instance) standing(ctx context.Context, fn func() error) error {
-	if i.group == nil {
+	if i.engine.groups == nil {
 		return fn()
 	}
 	return i.still(ctx, fn)
@@ -283,8 +283,8 @@ func (i *instance) restoreError(err error) error {
 	if err == nil || sandbox.ClassOf(err) != sandbox.Internal {
 		return err
 	}
-	if i.group != nil {
-		if events, failed := i.group.Events(); failed == nil && events.OOMKills > 0 {
+	if group := i.group(); group != nil {
+		if events, failed := group.Events(); failed == nil && events.OOMKills > 0 {
 			return &sandbox.Error{Class: sandbox.Exhausted, Field: "limits.memory_bytes", Reason: "the processes of the snapshot need more memory", Err: err}
 		}
 	}

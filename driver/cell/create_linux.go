@@ -145,6 +145,7 @@ func (e *engine) create(ctx context.Context, spec sandbox.Spec, root image.Root,
 	i.Limit(spec.Timeouts.Lifetime)
 	e.living.Store(i, nil)
 	i.cell.OnEnd(i.ended)
+	i.wait()
 	return i, nil
 }
 
@@ -178,18 +179,18 @@ func (i *instance) bootFrom(ctx context.Context, base *base, config confine.Conf
 	if err != nil {
 		return err
 	}
-	i.group, i.network = warm.group, warm.network
+	i.place.state, i.place.group, i.network = warm.state(), warm.group, warm.network
 	if i.spec.ID == "" && warm.id != "" {
 		i.Begin(Name, warm.id, i.kill)
 		config.Hostname = warm.id
 	}
 	if i.cell, err = warm.Boot(config.Hostname, config.Processes); err != nil {
-		return joinRemoval(ctx, i.group, errors.Join(err, i.network.Leave()))
+		return joinRemoval(ctx, warm.group, errors.Join(err, i.network.Leave()))
 	}
 	if err := i.equip(ctx, warm.limited); err != nil {
 		err = errors.Join(err, i.cell.Kill())
 		_, waited := i.cell.Wait()
-		return joinRemoval(ctx, i.group, errors.Join(err, waited, i.network.Leave()))
+		return joinRemoval(ctx, i.group(), errors.Join(err, waited, i.network.Leave()))
 	}
 	return nil
 }
@@ -207,13 +208,29 @@ func (i *instance) equip(ctx context.Context, limited bool) error {
 // limit sets the cell's limits. That may add a group to those that its commands
 // enter.
 func (i *instance) limit() error {
-	if err := i.engine.limit(i.group, i.spec.Limits); err != nil || i.group == nil {
+	group, err := i.limited()
+	if err != nil || group == nil {
 		return err
 	}
 	if err := i.limitRates(); err != nil {
 		return err
 	}
-	return i.cell.Regroup(i.group.Way())
+	return i.cell.Regroup(group.Way())
+}
+
+// limited is the group of a new cell, with its limits.
+func (i *instance) limited() (*cgroup.Group, error) {
+	p := &i.place
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != vacant {
+		return p.group, i.engine.limit(p.group, i.spec.Limits)
+	}
+	if err := i.furnish(); err != nil {
+		return nil, err
+	}
+	p.become(unused)
+	return p.group, nil
 }
 
 // holds says whether cgroups can enforce a controller's limit here.
@@ -232,6 +249,9 @@ func (e *engine) limit(group *cgroup.Group, asked sandbox.Limits) error {
 	}
 	if limits.Pids == 0 && !e.host.BoundsProcesses() && e.holds(cgroup.Pids) {
 		limits.Pids = defaultProcesses
+	}
+	if limits.Pids > 1 && e.initIsApart() {
+		limits.Pids-- // PID 1, which is one of them
 	}
 	if limits.Memory == 0 && e.holds(cgroup.Memory) {
 		limits.Memory = sysinfo.HalfOfMemory()

@@ -42,7 +42,7 @@ func (d *Driver) Explain(ctx context.Context, w io.Writer, spec sandbox.Spec, co
 	i.Begin(Name, cmp.Or(spec.ID, newID()), i.kill)
 	config := i.config()
 	config.Group = attach
-	if err = i.makeDisk(ctx, &config); err == nil {
+	if err = errors.Join(e.apart(&config), i.makeDisk(ctx, &config)); err == nil {
 		err = base.Explain(w, config, confine.Command{Path: command[0], Args: command, Dir: "/", UID: confine.UserID, GID: confine.UserID, Group: attach})
 	}
 	return joinRemoval(ctx, group, errors.Join(err, i.removeDisk()))

@@ -250,7 +250,11 @@ func (i *instance) makeOthers(ctx context.Context, first *instance, specs []sand
 func (i *instance) checkpointFor(ctx context.Context, first *instance, only bool) (*zygote.Tree, error) {
 	last, current := i.kept.take()
 	if last != nil && only {
-		if _, err := last.Prejoin(first.joining(), current); err != nil {
+		j, err := first.joining()
+		if err == nil {
+			_, err = last.Prejoin(j, current)
+		}
+		if err != nil {
 			return nil, errors.Join(err, last.Close())
 		}
 	}
@@ -282,12 +286,13 @@ func (i *instance) openWrites(last *zygote.Tree, child *instance) (*confine.Writ
 }
 
 // joining is how processes join the cell.
-func (i *instance) joining() confine.Joining {
+func (i *instance) joining() (confine.Joining, error) {
 	j := confine.Joining{Cell: i.cell}
-	if i.group != nil {
-		j.Group = i.group.Way()
+	group, err := i.occupy()
+	if group != nil {
+		j.Group = group.Way()
 	}
-	return j
+	return j, err
 }
 
 // checkpointAll takes a checkpoint of all processes. If they are those of the last
@@ -314,7 +319,7 @@ func (i *instance) checkpointRunning(ctx context.Context, all []checkpoint.Runni
 	if !i.Paused() {
 		return zygote.Take(i.engine.host, i.cell, all, last, files)
 	}
-	if err := i.group.Thaw(); err != nil {
+	if err := i.group().Thaw(); err != nil {
 		return nil, errors.Join(err, last.Close())
 	}
 	tree, err := zygote.Take(i.engine.host, i.cell, all, last, func() error { return errors.Join(files(), i.pauseAgain(ctx)) })
@@ -337,7 +342,11 @@ func (child *instance) restore(from origin, tree *zygote.Tree) error {
 	if err != nil {
 		return err
 	}
-	restored, err := tree.Restore(child.joining(), streams)
+	j, err := child.joining()
+	if err != nil {
+		return err
+	}
+	restored, err := tree.Restore(j, streams)
 	if err != nil {
 		return err
 	}

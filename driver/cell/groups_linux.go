@@ -2,8 +2,7 @@ package cell
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
+	"sync"
 
 	"aether/internal/host/cgroup"
 )
@@ -12,7 +11,10 @@ import (
 type groups struct {
 	hierarchy *cgroup.Hierarchy
 	owner     *cgroup.Owner
-	count     atomic.Uint64
+
+	once sync.Once
+	init cgroup.Way // into the group of PID 1s
+	err  error
 }
 
 func newGroups(runDir string) (*groups, error) {
@@ -32,11 +34,23 @@ func (g *groups) make() (*cgroup.Group, cgroup.Way, error) {
 	if g == nil {
 		return nil, cgroup.Way{}, nil
 	}
-	group, err := g.owner.Claim(fmt.Sprintf("cell-%d", g.count.Add(1)))
+	group, err := g.owner.Claim("cell-" + newID())
 	if err != nil {
 		return nil, cgroup.Way{}, err
 	}
 	return group, group.Way(), nil
+}
+
+// waiting is the way into the group of those who only wait. It has no limits and is never
+// used for anything else.
+func (g *groups) waiting() (cgroup.Way, error) {
+	g.once.Do(func() {
+		group, err := g.owner.Create("init")
+		if g.err = err; err == nil {
+			g.init = group.Way()
+		}
+	})
+	return g.init, g.err
 }
 
 func (g *groups) close(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"aether/driver/lifetime"
 	"aether/guest"
@@ -26,8 +27,8 @@ type instance struct {
 	root      image.Root      // that it was made of
 	layer     *snapshot.Layer // on top of root, if the cell was restored
 	cell      *confine.Cell
-	group     *cgroup.Group // nil where there are no cgroups
-	disk      string        // directory of its writes, if they are on disk
+	place     place
+	disk      string // directory of its writes, if they are on disk
 	service   *guest.Service
 	network   *network.Attached    // nil for one without, or with the host's
 	authority network.AuthorityKey // of the cell that it goes on from
@@ -75,22 +76,59 @@ func (i *instance) Stats(context.Context) (stats sandbox.Stats, err error) {
 	if err := i.Alive(); err != nil {
 		return stats, err
 	}
-	if i.group != nil {
-		if stats, err = i.group.Stats(); err != nil {
-			return stats, err
-		}
-		events, err := i.group.Events()
-		if err != nil {
-			return stats, err
-		}
-		stats.OOMKills = &events.OOMKills
-		if i.spec.Limits.Processes > 0 && i.engine.holds(cgroup.Pids) {
-			stats.ForksDenied = &events.PidsDenied
-		} else if stats.Processes != nil {
-			*stats.Processes -= i.cell.StandingBy()
-		}
+	if stats, err = i.usage(); err != nil {
+		return stats, err
 	}
 	return stats, i.diskUsage(&stats)
+}
+
+// usage is what the group of the cell says, which stays the cell's meanwhile.
+func (i *instance) usage() (stats sandbox.Stats, err error) {
+	i.place.mu.RLock()
+	defer i.place.mu.RUnlock()
+	group := i.place.group
+	switch {
+	case i.engine.groups == nil:
+		return stats, nil
+	case group == nil:
+		return i.usageOfNobody(), nil
+	}
+	stats, err = group.Stats()
+	if err != nil {
+		return stats, err
+	}
+	events, err := group.Events()
+	if err != nil {
+		return stats, err
+	}
+	stats.OOMKills = &events.OOMKills
+	if stats.Processes != nil && i.engine.initIsApart() {
+		*stats.Processes++ // PID 1
+	}
+	if i.boundsProcesses() {
+		stats.ForksDenied = &events.PidsDenied
+	} else if stats.Processes != nil {
+		*stats.Processes -= i.cell.StandingBy()
+	}
+	return stats, nil
+}
+
+// boundsProcesses says that the group counts processes against a limit that was asked for.
+func (i *instance) boundsProcesses() bool {
+	return i.spec.Limits.Processes > 0 && i.engine.holds(cgroup.Pids)
+}
+
+// usageOfNobody is that of a cell in which nothing has run and that has no group. It is PID
+// 1 alone.
+func (i *instance) usageOfNobody() (stats sandbox.Stats) {
+	stats.Processes, stats.OOMKills, stats.CPUTime = new(int64(1)), new(int64), new(time.Duration)
+	if i.engine.holds(cgroup.Memory) {
+		stats.MemoryBytes, stats.MemoryPeakBytes = new(int64), new(int64)
+	}
+	if i.boundsProcesses() {
+		stats.ForksDenied = new(int64)
+	}
+	return stats
 }
 
 // diskUsage fills in what the cell has written to what is its own.
@@ -110,13 +148,13 @@ func (i *instance) diskUsage(stats *sandbox.Stats) error {
 func (i *instance) kill(paused bool) (err error) {
 	if paused {
 		// Version 1 freezes so hard that not even SIGKILL gets through.
-		err = i.group.Thaw()
+		err = i.group().Thaw()
 	}
 	i.sample(i.engine.log)
 	err = errors.Join(err, i.cell.Kill())
-	if i.group != nil {
+	if group := i.group(); group != nil {
 		// A process that waits for a slow disk would end when it is served.
-		err = errors.Join(err, i.group.LiftRates())
+		err = errors.Join(err, group.LiftRates())
 	}
 	return err
 }
@@ -129,7 +167,7 @@ func (i *instance) ended() {
 		defer i.engine.living.Delete(i)
 		err := errors.Join(err, i.service.Close(), i.network.Leave())
 		// What is kept for forks is open on the disk.
-		err = errors.Join(joinRemoval(context.Background(), i.group, err), i.forks.close(), i.removeDisk())
+		err = errors.Join(joinRemoval(context.Background(), i.quit(), err), i.forks.close(), i.removeDisk())
 		i.engine.letLayer(i.layer, i.root)
 		i.leaveFamily()
 		return err
@@ -138,7 +176,7 @@ func (i *instance) ended() {
 
 // unasked finds out why PID 1 ended though nobody asked it to.
 func (i *instance) unasked(signal string) sandbox.Exit {
-	if i.group.OutOfMemory() {
+	if i.group().OutOfMemory() {
 		return sandbox.Exit{Cause: sandbox.OutOfMemory, Detail: "the memory limit was reached"}
 	}
 	return sandbox.Exit{Cause: sandbox.Crashed, Detail: fmt.Sprintf("its init was ended from outside (%s)", signal)}

@@ -2,7 +2,6 @@ package cell_test
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -41,10 +40,10 @@ func (r *records) with(text string) (found []string) {
 	return found
 }
 
-// TestCellsAheadThatFailAreLogged takes the names away that the groups of the next
-// cells would have, so that none can be made.
+// TestCellsAheadThatFailAreLogged has the kernel refuse the groups of the next cells, so
+// that none can be made.
 func TestCellsAheadThatFailAreLogged(t *testing.T) {
-	needRoot(t, "cgroups whose names can be taken")
+	needRoot(t, "cgroups whose number can be bounded")
 	var logged records
 	opts := optionsIn(filepath.Join(t.TempDir(), "run"), 2)
 	opts.Logger = slog.New(slog.NewTextHandler(&logged, nil))
@@ -55,7 +54,7 @@ func TestCellsAheadThatFailAreLogged(t *testing.T) {
 		}
 	})
 	create(t, driver, sandbox.Spec{})
-	free := takeNames(t, groupsOf(t, initOf(t)))
+	free := noMoreGroups(t, initOf(t))
 	failed := func() bool { return len(logged.with("no cell can be made ahead")) > 0 }
 	for range 100 {
 		if failed() {
@@ -77,45 +76,31 @@ func TestCellsAheadThatFailAreLogged(t *testing.T) {
 	create(t, driver, sandbox.Spec{})
 }
 
-// groupsOf are the directories of a process's groups that are named for a cell.
-func groupsOf(t *testing.T, pid int) (dirs []string) {
+// noMoreGroups has the kernel refuse groups beside those that a process is in, until free.
+func noMoreGroups(t *testing.T, pid int) (free func()) {
 	t.Helper()
+	const file = "cgroup.max.descendants"
+	var bounds []string
 	filepath.WalkDir("/sys/fs/cgroup", func(dir string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() || !strings.HasPrefix(entry.Name(), "cell-") {
+		if err != nil || !entry.IsDir() {
 			return nil // others' groups come and go
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err == nil && slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid)) {
-			dirs = append(dirs, dir)
+			bounds = append(bounds, filepath.Join(filepath.Dir(dir), file))
 		}
 		return nil
 	})
-	if len(dirs) == 0 {
-		t.Fatal("the cell is in no group")
-	}
-	return dirs
-}
-
-// takeNames makes groups beside others, of names that come later, until free.
-func takeNames(t *testing.T, beside []string) (free func()) {
-	t.Helper()
-	var made []string
-	for _, dir := range beside {
-		for n := 10; n < 300; n++ {
-			name := filepath.Join(filepath.Dir(dir), fmt.Sprintf("cell-%d", n))
-			if err := os.Mkdir(name, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			made = append(made, name)
+	set := func(value string) (done bool) {
+		for _, name := range bounds {
+			done = os.WriteFile(name, []byte(value), 0) == nil || done
 		}
+		return done
 	}
-	free = sync.OnceFunc(func() {
-		for _, name := range made {
-			if err := os.Remove(name); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	if !set("0") {
+		t.Skip("no control groups of version 2, whose number can be bounded")
+	}
+	free = sync.OnceFunc(func() { set("max") })
 	t.Cleanup(free)
 	return free
 }

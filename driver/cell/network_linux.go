@@ -22,11 +22,14 @@ func (i *instance) joinNetwork(ctx context.Context) error {
 	if !i.spec.Network.Mode.Filtered() {
 		return nil
 	}
+	if _, err := i.occupy(); err != nil {
+		return err
+	}
 	if i.network != nil {
 		return i.network.Begin(ctx, i.spec.Network, i.authority)
 	}
-	return i.cell.WithInit(func(pidfd int) (err error) {
-		i.network, err = i.engine.network.ConnectProcess(ctx, i.spec.Network, network.Process{FD: pidfd, OwnUser: i.cell.OwnsNetwork()}, i.authority)
+	return i.cell.WithNetwork(func(fd int) (err error) {
+		i.network, err = i.engine.network.ConnectProcess(ctx, i.spec.Network, network.Process{FD: fd, OwnUser: i.cell.OwnsNetwork()}, i.authority)
 		return err
 	})
 }

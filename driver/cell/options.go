@@ -29,7 +29,8 @@ type Options struct {
 	// Ahead is how many warm cells (namespaces and cgroups, the slow part of a cell)
 	// are kept ready for each image that a second cell is made of, and as many with a
 	// device for each that a second cell of the egress mode is made of. Zero makes them
-	// when they are wanted.
+	// when they are wanted. With any, cells of root's in which nothing has run hold no
+	// cgroups and no net namespace: it is for programs that have many.
 	Ahead int
 	// Network is for cells of the egress and nat modes, which are refused without it.
 	Network *network.Service

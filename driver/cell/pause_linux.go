@@ -3,14 +3,15 @@ package cell
 import (
 	"context"
 
+	"aether/internal/host/cgroup"
 	"aether/sandbox"
 )
 
 // Pause implements sandbox.Pauser.
 func (i *instance) Pause(ctx context.Context) error {
-	return i.setPaused(true, func() error {
+	return i.setPaused(true, func(group *cgroup.Group) error {
 		i.cell.Hold(true)
-		err := i.group.Freeze(ctx)
+		err := group.Freeze(ctx)
 		if err != nil {
 			i.cell.Hold(false)
 		}
@@ -20,8 +21,8 @@ func (i *instance) Pause(ctx context.Context) error {
 
 // Resume implements sandbox.Pauser.
 func (i *instance) Resume(context.Context) error {
-	return i.setPaused(false, func() error {
-		err := i.group.Thaw()
+	return i.setPaused(false, func(group *cgroup.Group) error {
+		err := group.Thaw()
 		if err == nil {
 			i.cell.Hold(false)
 		}
@@ -29,13 +30,17 @@ func (i *instance) Resume(context.Context) error {
 	})
 }
 
-func (i *instance) setPaused(paused bool, change func() error) error {
+func (i *instance) setPaused(paused bool, change func(*cgroup.Group) error) error {
 	defer i.hold()()
 	return i.SetPaused(paused, func() error {
-		if i.group == nil {
+		group, err := i.occupy()
+		if err != nil {
+			return err
+		}
+		if group == nil {
 			return &sandbox.Error{Class: sandbox.Unavailable, Op: "cell: pause", Err: i.engine.unlimited}
 		}
-		if err := change(); err != nil {
+		if err := change(group); err != nil {
 			return err
 		}
 		if !paused {
@@ -47,5 +52,5 @@ func (i *instance) setPaused(paused bool, change func() error) error {
 
 // pauseAgain pauses a cell that was let go for a moment, unless it is ending.
 func (i *instance) pauseAgain(ctx context.Context) error {
-	return i.Living(func(bool) error { return i.group.Freeze(ctx) })
+	return i.Living(func(bool) error { return i.group().Freeze(ctx) })
 }

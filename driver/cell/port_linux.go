@@ -21,7 +21,7 @@ func (b backend) Connect(ctx context.Context, port uint16) (conn net.Conn, err e
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("localhost", strconv.Itoa(int(port))))
 	} else {
 		conn, err = netdev.DialLoopback(ctx, func(use func(netdev.Way) error) error {
-			return b.cell.WithInit(func(pidfd int) error { return use(netdev.ByProcess(pidfd, true)) })
+			return b.cell.WithNetwork(func(fd int) error { return use(netdev.By(fd, b.cell.OwnsNetwork())) })
 		}, port)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {

@@ -27,7 +27,11 @@ func (i *instance) limitRates() error {
 	if err != nil {
 		return ofRates(err, rates)
 	}
-	return i.group.SetRates(rates, disks)
+	group, err := i.occupy()
+	if err != nil {
+		return err
+	}
+	return group.SetRates(rates, disks)
 }
 
 // ofRates names the limit that a file system cannot be held to.

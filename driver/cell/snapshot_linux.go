@@ -168,14 +168,18 @@ func (i *instance) takeFiles(ctx context.Context, store *snapshot.Store) (*snaps
 // still runs fn while nothing runs in the cell.
 func (i *instance) still(ctx context.Context, fn func() error) error {
 	return i.Living(func(paused bool) (err error) {
-		if i.group == nil {
+		group, err := i.occupy()
+		if err != nil {
+			return err
+		}
+		if group == nil {
 			return i.idle(fn)
 		}
 		if !paused {
-			if err := i.group.Freeze(ctx); err != nil {
+			if err := group.Freeze(ctx); err != nil {
 				return err
 			}
-			defer func() { err = cmp.Or(err, i.group.Thaw()) }()
+			defer func() { err = cmp.Or(err, group.Thaw()) }()
 		}
 		return fn()
 	})

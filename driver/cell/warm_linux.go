@@ -17,13 +17,23 @@ import (
 // cell has had or will have.
 type warmCell struct {
 	*confine.WarmCell
-	group *cgroup.Group // nil where there are no cgroups
+	group *cgroup.Group // nil where there are no cgroups, and for a cell that is vacant
 	// id is what the cell calls itself already, if it is not empty.
 	id string
+	// vacant says that it has no place for commands.
+	vacant bool
 	// limited says that the group has the limits of a Spec that states none.
 	limited bool
 	// network has a device, and no more; nil for cells without.
 	network *network.Attached
+}
+
+// state is that of the place that the cell begins with.
+func (b warmCell) state() placeState {
+	if b.vacant {
+		return vacant
+	}
+	return unused
 }
 
 func (b warmCell) discard() error {
@@ -32,6 +42,9 @@ func (b warmCell) discard() error {
 
 // newWarmCell makes one at once.
 func (e *engine) newWarmCell(base *confine.Base, config confine.Config) (b warmCell, err error) {
+	if err := e.apart(&config); err != nil {
+		return b, err
+	}
 	if b.group, config.Group, err = e.groups.make(); err != nil {
 		return b, err
 	}
@@ -41,10 +54,29 @@ func (e *engine) newWarmCell(base *confine.Base, config confine.Config) (b warmC
 	return b, nil
 }
 
-// newLimitedCell makes one for any Spec that states no limits and no id.
+// plain is the cell of any Spec that states no limits and no id.
+func plain(id string) confine.Config {
+	return confine.Config{Hostname: id, Upper: defaultDisk, Processes: defaultProcesses, Ready: true}
+}
+
+// newPlainCell makes one at once for such a Spec: without a place if that can come later.
+func (e *engine) newPlainCell(base *confine.Base) (b warmCell, err error) {
+	if !e.host.SharesInit() {
+		return e.newLimitedCell(base)
+	}
+	b = warmCell{id: newID(), vacant: true, limited: true}
+	config := plain(b.id)
+	if err := e.apart(&config); err != nil {
+		return b, err
+	}
+	b.WarmCell, err = base.NewWarmCell(config)
+	return b, err
+}
+
+// newLimitedCell makes one for such a Spec, with its place.
 func (e *engine) newLimitedCell(base *confine.Base) (b warmCell, err error) {
 	id := newID()
-	if b, err = e.newWarmCell(base, confine.Config{Hostname: id, Upper: defaultDisk, Processes: defaultProcesses, Ready: true}); err != nil {
+	if b, err = e.newWarmCell(base, plain(id)); err != nil {
 		return b, err
 	}
 	b.id = id
@@ -74,8 +106,8 @@ func (e *engine) newNetworkedCell(base *confine.Base) (warmCell, error) {
 	if err != nil {
 		return b, err
 	}
-	err = b.WithInit(func(pidfd int) (err error) {
-		b.network, err = e.network.PrepareProcess(network.Process{FD: pidfd, OwnUser: b.OwnsNetwork()})
+	err = b.WithNetwork(func(fd int) (err error) {
+		b.network, err = e.network.PrepareProcess(network.Process{FD: fd, OwnUser: b.OwnsNetwork()})
 		return err
 	})
 	if err != nil {
@@ -197,7 +229,7 @@ func (e *engine) warmCellFor(base *base, config confine.Config, networked bool) 
 			return made, nil
 		}
 	}
-	return e.newLimitedCell(base.Base)
+	return e.newPlainCell(base.Base)
 }
 
 // take gives one that is ready.

@@ -123,8 +123,9 @@ type holding struct {
 }
 
 // rest is how long sandboxes do nothing before they count as idle: for five seconds after
-// it was made a cell has a process, of two descriptors, ready for its first command.
-var rest = 6 * time.Second // tests shorten it
+// it was made a cell is ready for its first command, and what it had for that is kept for
+// others as long.
+var rest = 11 * time.Second // tests shorten it
 
 func hold(ctx context.Context) (h holding, err error) {
 	busy, err := lab.Busy(ctx, rest)

@@ -18,8 +18,11 @@ import (
 
 // Config is what a cell is to be.
 type Config struct {
-	// Group is where the cell is accounted and limited.
+	// Group is where the commands of the cell are accounted and limited.
 	Group cgroup.Way
+	// Init is where PID 1 is accounted, which does nothing but to be there; the zero value
+	// means Group.
+	Init cgroup.Way
 	// HostNetwork leaves the cell on the host's network.
 	HostNetwork bool
 	// Mounts are shown inside besides the image.
@@ -48,7 +51,6 @@ type Cell struct {
 	freed     sync.Once
 	config    Config
 	init      *spawn.Process
-	namespace uintptr // flags of what a process joins
 	clock     time.Duration
 	offsets   string // what a process writes to have that clock
 	readiness readiness
@@ -131,10 +133,10 @@ func (c *Cell) renameByChild(pidfd int, name string) error {
 	return errors.Join(err, s.Free())
 }
 
-// joined are the namespaces that a process of the cell joins.
-func joined(config Config) uintptr {
+// joined are the namespaces of PID 1 that a process of the cell joins.
+func (c *Cell) joined() uintptr {
 	flags := uintptr(ownNamespaces | unix.CLONE_NEWCGROUP)
-	if !config.HostNetwork {
+	if !c.config.HostNetwork && !c.leased() {
 		flags |= unix.CLONE_NEWNET
 	}
 	return flags
@@ -143,7 +145,7 @@ func joined(config Config) uintptr {
 // becomeInit appends the end of PID 1's script. It stays the cell's root, in
 // name only: a change of identity would disarm its parent-death signal for a
 // moment, and this program may be killed at any.
-func (s script) becomeInit() {
+func (s script) becomeInit(c *Cell) {
 	s.keepRoot()
 	s.Call(unix.SYS_SETSID)
 	s.reapOrphans()
@@ -152,7 +154,11 @@ func (s script) becomeInit() {
 	// since mapSelf, and Boot may return before the kernel finds the program to be
 	// unreadable.
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
-	s.executeInit()
+	last := uintptr(rootFd)
+	if c.leased() {
+		last = otherFd
+	}
+	s.executeInit(last)
 }
 
 // reapOrphans ignores SIGCHLD, which survives the execution of PID 1's program

@@ -27,7 +27,11 @@ func (b *Base) Explain(w io.Writer, config Config, command Command) error {
 	}
 	defer group.Close()
 	cell := &Cell{host: b.host, config: config}
-	if _, err := s.enter(cell, target{pidfd: unix.Getpid(), joined: joined(config), group: group, cgroupns: group.Into}, command); err != nil {
+	t := target{pidfd: unix.Getpid(), joined: cell.joined(), network: -1, group: group, cgroupns: group.Into}
+	if cell.leased() {
+		t.network = t.pidfd
+	}
+	if _, err := s.enter(cell, t, command); err != nil {
 		return err
 	}
 	return s.explain(w, "The command: clone3 by a thread of aether, then")
@@ -59,12 +63,12 @@ func (b *Base) explainBoot(w io.Writer, config Config) error {
 		return err
 	}
 	defer s.Free()
-	group, err := config.Group.Open(firstFd)
+	group, err := config.init().Open(firstFd)
 	if err != nil {
 		return err
 	}
 	defer group.Close()
-	s.boot(&Cell{host: b.host, base: b, config: config, identity: b.host.Identity}, mounts, group, b.host.null)
+	s.boot(&Cell{host: b.host, base: b, config: config, identity: b.host.Identity}, mounts, group, b.host.null, b.host.null)
 	return s.explain(w, "PID 1: clone3 with new user, pid, mount, ipc, uts and net namespaces, then")
 }
 

@@ -210,7 +210,8 @@ const (
 	selfFd  = 5 // the program outside, and at last
 	rootFd  = 5 // the cell's root, which PID 1 keeps
 	stageFd = 6 // what steps of a stage open, the lowest that is free; or
-	shownFd = 6 // where root's cells receive what they are shown
+	shownFd = 6 // where root's cells receive what they are shown, and PID 1 keeps what is sent later
+	otherFd = 7 // the other end of that
 	firstFd = 10
 )
 
@@ -227,9 +228,10 @@ func (s script) initFiles(h *Host) {
 	s.dieWithUs()
 }
 
-// executeInit ends a script by becoming the program that only sleeps.
-func (s script) executeInit() {
-	s.closeFrom(rootFd + 1)
+// executeInit ends a script by becoming the program that only sleeps, which keeps the
+// descriptors up to one.
+func (s script) executeInit(last uintptr) {
+	s.closeFrom(last + 1)
 	s.unmaskSignals()
 	s.Call(unix.SYS_EXECVEAT, initFd, s.String(""), s.Strings([]string{"aether-init"}), s.Strings(nil), unix.AT_EMPTY_PATH)
 }

@@ -55,7 +55,7 @@ func (m Mount) attributes() uint64 {
 // Descriptors of mounts. In a script they have known numbers from mountFd on; what is
 // copied out of the way is above all of them.
 const (
-	mountFd     = stageFd + 1
+	mountFd     = otherFd + 1
 	inheritedFd = mountFd + maxMounts
 	maxMounts   = 64
 )

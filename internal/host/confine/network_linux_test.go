@@ -11,15 +11,29 @@ import (
 // TestNetworkIsKept: a cell that used no network leaves its net namespace to a later one,
 // unless somebody was let into it from outside.
 func TestNetworkIsKept(t *testing.T) {
+	for name, without := range map[string]map[string]bool{"by PID 1": nil, "by this program": {partHold: true}} {
+		t.Run(name, func(t *testing.T) { networkIsKept(t, without) })
+	}
+}
+
+// keepingBase is a base of a host that keeps net namespaces.
+func keepingBase(t *testing.T, without map[string]bool) *Base {
+	t.Helper()
 	host := openHostWith(t, Options{KeepNetworks: true})
 	if host.networks == nil {
 		t.Skip("root's cells alone leave their net namespaces to others")
 	}
+	host.without = without
 	base, err := host.Prepare(hostTree(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer base.Close()
+	t.Cleanup(func() { base.Close() })
+	return base
+}
+
+func networkIsKept(t *testing.T, without map[string]bool) {
+	base := keepingBase(t, without)
 	config := Config{Hostname: "cell", Upper: 1 << 20, Group: noGroup}
 	for _, test := range []struct {
 		name string
@@ -27,8 +41,9 @@ func TestNetworkIsKept(t *testing.T) {
 		kept bool
 	}{
 		{"nothing was done", func(*Cell) error { return nil }, true},
-		{"somebody was let in", func(c *Cell) error { return c.WithInit(func(int) error { return nil }) }, false},
-		{"somebody was let in by the warm cell", func(c *Cell) error { return (&WarmCell{c}).WithInit(func(int) error { return nil }) }, false},
+		{"it was given back", func(c *Cell) error { return c.Vacate() }, true},
+		{"somebody was let in", func(c *Cell) error { return c.WithNetwork(func(int) error { return nil }) }, false},
+		{"somebody was let in by the warm cell", func(c *Cell) error { return (&WarmCell{c}).WithNetwork(func(int) error { return nil }) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cell, err := base.Boot(config)
@@ -41,6 +56,9 @@ func TestNetworkIsKept(t *testing.T) {
 				t.Error(err)
 			}
 			endCell(t, cell)
+			if cell.lease.here != nil || cell.lease.held != nil {
+				t.Error("this program holds the net namespace of a cell that has ended")
+			}
 			// A kept one is there after a tenth of a second, and waits for five.
 			patience := time.Minute
 			if !test.kept {
@@ -53,18 +71,48 @@ func TestNetworkIsKept(t *testing.T) {
 	}
 }
 
+// TestVacate: a cell whose net namespace another has got has one of its own again when
+// somebody enters it, with a loopback that is up; one into which somebody was let keeps it.
+func TestVacate(t *testing.T) {
+	for name, without := range map[string]map[string]bool{"by PID 1": nil, "by this program": {partHold: true}} {
+		t.Run(name, func(t *testing.T) {
+			base := keepingBase(t, without)
+			config := Config{Hostname: "cell", Upper: 1 << 20, Group: noGroup}
+			cell := bootFrom(t, base, config)
+			first := networkOf(t, cell)
+			defer first.Close()
+			for range 2 { // the second time there is none
+				if err := cell.Vacate(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !comesAgain(t, base, config, first, time.Minute) {
+				t.Error("no other cell gets the net namespace")
+			}
+			const up = "grep -c 127.0.0.1 /proc/net/fib_trie"
+			if out, code := sh(t, cell, up); code != 0 {
+				t.Errorf("the loopback is down: %s", out)
+			}
+			second := networkOf(t, cell)
+			defer second.Close()
+			if sameFile(t, first, second) {
+				t.Error("two cells have one net namespace")
+			}
+			if err := errors.Join(cell.WithNetwork(func(int) error { return nil }), cell.Vacate()); err != nil {
+				t.Fatal(err)
+			}
+			if third := networkOf(t, cell); !sameFile(t, second, third) {
+				t.Error("somebody was let into a net namespace that the cell has left")
+			}
+		})
+	}
+}
+
 // TestThreadThatIsAway: a thread that did not come home from a net namespace makes no cell,
 // which would be in that one.
 func TestThreadThatIsAway(t *testing.T) {
-	host := openHostWith(t, Options{KeepNetworks: true})
-	if host.networks == nil {
-		t.Skip("root's threads alone go to net namespaces")
-	}
-	base, err := host.Prepare(hostTree(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer base.Close()
+	base := keepingBase(t, nil)
+	host := base.host
 	lost := errors.New("lost")
 	for _, thread := range host.threads {
 		if err := thread.Do(func() error { thread.away = lost; return nil }); err != nil {
@@ -96,7 +144,11 @@ func comesAgain(t *testing.T, base *Base, config Config, before *os.File, patien
 
 func networkOf(t *testing.T, cell *Cell) *os.File {
 	t.Helper()
-	file, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", cell.Pid()))
+	var file *os.File
+	err := cell.withLease(func(fd int) (err error) {
+		file, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

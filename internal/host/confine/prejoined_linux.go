@@ -71,13 +71,8 @@ func SocketPair() (ours, theirs *os.File, err error) {
 }
 
 func (e *prejoined) start(c *Cell, socket *os.File) error {
-	return c.init.Near(firstFd, func(pidfd int) (err error) {
-		group, err := c.config.Group.Open(firstFd)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, group.Close()) }()
-		if err := e.build(c, pidfd, group, socket); err != nil {
+	return c.withPlaces(c.config.Group, func(pidfd, network int, group cgroup.Attach) error {
+		if err := e.build(c, pidfd, network, group, socket); err != nil {
 			return err
 		}
 		return c.host.on(func(*spawner) (err error) {
@@ -90,12 +85,13 @@ func (e *prejoined) start(c *Cell, socket *os.File) error {
 }
 
 // build writes the script up to where the command must be known.
-func (e *prejoined) build(c *Cell, pidfd int, group cgroup.Attach, socket *os.File) error {
+func (e *prejoined) build(c *Cell, pidfd, network int, group cgroup.Attach, socket *os.File) error {
 	s, h := e.script, c.host
 	s.TellParted()
 	s.part(partEnter)
 	s.prctl(unix.PR_SET_DUMPABLE, 0)
-	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.namespace)
+	s.enterNetwork(network)
+	s.Call(unix.SYS_SETNS, uintptr(pidfd), c.joined())
 	e.keep(c, group, socket)
 	s.Call(unix.SYS_UMASK, 0o022)
 	s.rlimits(c.config.Processes)

@@ -139,10 +139,14 @@ func (c *Cell) dismiss() error {
 // Regroup says where commands are accounted from now on. It must come before the
 // first command.
 func (c *Cell) Regroup(group cgroup.Way) error {
-	if group == c.config.Group {
+	r := &c.readiness
+	r.mu.Lock()
+	same := group == c.config.Group
+	c.config.Group = group
+	r.mu.Unlock()
+	if same {
 		return nil
 	}
-	c.config.Group = group
 	return c.dismiss() // who stands by has no way into the new ones
 }
 

@@ -145,12 +145,17 @@ func sendAll(socket int, fds []int) error {
 	return nil
 }
 
-// keepSocket gives the socket its number and closes everything else that was
+// keepSockets gives the sockets their numbers and closes everything else that was
 // inherited: a warm cell must not hold the ends of other people's pipes while it
-// waits.
-func (s script) keepSocket(socket *os.File) {
-	s.Call(unix.SYS_DUP3, socket.Fd(), shownFd, unix.O_CLOEXEC)
-	s.closeFrom(shownFd + 1)
+// waits. PID 1 keeps the sockets if it is to hold the cell's net namespace.
+func (s script) keepSockets(ours, theirs *os.File, holds bool) {
+	flags := uintptr(unix.O_CLOEXEC)
+	if holds {
+		flags = 0
+	}
+	s.Call(unix.SYS_DUP3, theirs.Fd(), shownFd, flags)
+	s.Call(unix.SYS_DUP3, ours.Fd(), otherFd, flags)
+	s.closeFrom(otherFd + 1)
 }
 
 // receiveShown appends the taking of what was sent, and shows the image's layers.

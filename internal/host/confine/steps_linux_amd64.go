@@ -30,6 +30,9 @@ type Joining struct {
 func (j Joining) WithFiles(fn func(fds []int) error) error {
 	return j.Cell.withTarget(j.Group, func(t target) error {
 		files := append([]int{t.pidfd}, t.group.Files...)
+		if t.network >= 0 {
+			files = append(files, t.network)
+		}
 		if t.group.Into >= 0 {
 			files = append(files, t.group.Into, t.cgroupns)
 		}
@@ -37,12 +40,24 @@ func (j Joining) WithFiles(fn func(fds []int) error) error {
 	})
 }
 
-// count is how many there are.
-func (j Joining) count() int {
-	if j.Group.Clones() {
-		return 3 + j.Group.Files()
+// received is where one who joins has what WithFiles gives, from a descriptor on, and how many
+// those are.
+func (j Joining) received(first int) (t target, count int) {
+	next := func() int {
+		count++
+		return first + count - 1
 	}
-	return 1 + j.Group.Files()
+	t = target{pidfd: next(), joined: j.Cell.joined(), network: -1, group: cgroup.Attach{Into: -1}, cgroupns: -1}
+	for range j.Group.Files() {
+		t.group.Files = append(t.group.Files, next())
+	}
+	if j.Cell.leased() {
+		t.network = next()
+	}
+	if j.Group.Clones() {
+		t.group.Into, t.cgroupns = next(), next()
+	}
+	return t, count
 }
 
 // Join appends the joining of the cell: who walks the script receives by a socket
@@ -52,14 +67,8 @@ func (j Joining) count() int {
 // be 3. flags are further ones of the clone.
 func (s Steps) Join(j Joining, socket, nspid int, flags uint64) {
 	const first = 3
-	t := target{pidfd: first, joined: j.Cell.namespace, group: cgroup.Attach{Into: -1}, cgroupns: -1}
-	for i := range j.Group.Files() {
-		t.group.Files = append(t.group.Files, first+1+i)
-	}
-	if count := j.count(); j.Group.Clones() {
-		t.group.Into, t.cgroupns = first+count-2, first+count-1
-	}
-	s.Receive(socket, j.count(), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+	t, count := j.received(first)
+	s.Receive(socket, count, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 	clock := s.openOffsets(j.Cell)
 	s.enterNamespaces(t)
 	s.ownClock(j.Cell, clock)

@@ -30,7 +30,7 @@ func (h *Host) StartStub(on *spawn.Thread, stdin, stdout *os.File) (*spawn.Proce
 	s.Call(unix.SYS_DUP3, stdin.Fd(), 0, 0)
 	s.Call(unix.SYS_DUP3, stdout.Fd(), 1, 0)
 	s.Call(unix.SYS_DUP3, stub.Fd(), initFd, unix.O_CLOEXEC)
-	s.executeInit()
+	s.executeInit(rootFd)
 	var started spawn.Started
 	// Not on a spawning thread, which stands on a stage: the process opens files by
 	// the host's /proc.

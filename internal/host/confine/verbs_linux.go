@@ -37,6 +37,7 @@ const (
 	partRange        = "ids that no other cell has" // no steps, but what maps and owners are
 	partStage        = "stage: the image, devices and places for mounts"
 	partNetwork      = "bring the loopback of the new net namespace up"
+	partHold         = "hold the net namespace" // no steps, but who does
 	partPark         = "wait to be wanted"
 	partRoot         = "root file system: image below, own writes above"
 	partMasks        = "cover what /proc shows of the machine"

@@ -46,9 +46,17 @@ func (b *Base) NewWarmCell(config Config) (*WarmCell, error) {
 	return warm, nil
 }
 
+// init is the way into the group of PID 1.
+func (c Config) init() cgroup.Way {
+	if c.Init == (cgroup.Way{}) {
+		return c.Group
+	}
+	return c.Init
+}
+
 // newCell is a cell that has its ids, and nothing else yet.
 func (b *Base) newCell(config Config) (c *Cell, err error) {
-	c = &Cell{host: b.host, base: b, config: config, namespace: joined(config), identity: b.host.Identity}
+	c = &Cell{host: b.host, base: b, config: config, identity: b.host.Identity}
 	if !c.identity.Single {
 		c.identity, err = b.host.claimIDs()
 	}
@@ -91,7 +99,7 @@ func (b *WarmCell) Discard() error {
 // start clones PID 1 and waits until it runs its program. It leaves no process
 // behind if it fails.
 func (c *Cell) start(s script, mounts []openMount) (err error) {
-	group, err := c.config.Group.Open(firstFd)
+	group, err := c.config.init().Open(firstFd)
 	if err != nil {
 		return err
 	}
@@ -100,9 +108,12 @@ func (c *Cell) start(s script, mounts []openMount) (err error) {
 	if err != nil {
 		return err
 	}
-	defer ours.Close()
 	defer theirs.Close()
-	words := s.boot(c, mounts, group, theirs)
+	if ours, err = high(ours); err != nil {
+		return err
+	}
+	defer ours.Close()
+	words := s.boot(c, mounts, group, ours, theirs)
 	if err := s.Err(); err != nil {
 		return err
 	}
@@ -169,12 +180,12 @@ func awaitJoinable(pid int) error {
 }
 
 // boot appends everything that PID 1 does.
-func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach, socket *os.File) words {
+func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach, ours, theirs *os.File) words {
 	h := c.host
 	w := words{s.Word(), s.Word()}
 	s.join(group)
 	s.initFiles(h)
-	s.keepSocket(socket)
+	s.keepSockets(ours, theirs, c.leased())
 	if !c.config.HostNetwork && !c.leased() {
 		s.part(partNetwork)
 		s.LoopbackUp() // while the maps are being written
@@ -198,7 +209,7 @@ func (s script) boot(c *Cell, mounts []openMount, group cgroup.Attach, socket *o
 	if name := c.config.Hostname; name != "" {
 		s.Call(unix.SYS_SETHOSTNAME, s.String(name), uintptr(len(name)))
 	}
-	s.becomeInit()
+	s.becomeInit(c)
 	return w
 }
 

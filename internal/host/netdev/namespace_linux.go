@@ -20,15 +20,27 @@ type setns struct {
 	flags uint64
 }
 
-// ByProcess is the way into the net namespace of the process that pidfd is of. With
-// ownUser, that belongs to the process's own user namespace, which is not this
+// By is the way by a descriptor: with ownUser of a process, into its net namespace, which
+// belongs to its own user namespace; otherwise of a net namespace that belongs to this
 // program's.
-func ByProcess(pidfd int, ownUser bool) Way {
+func By(fd int, ownUser bool) Way {
 	flags := uint64(unix.CLONE_NEWNET)
 	if ownUser {
 		flags |= unix.CLONE_NEWUSER
 	}
-	return Way{[]setns{{pidfd, flags}}}
+	return Way{[]setns{{fd, flags}}}
+}
+
+// NamespaceBy opens the net namespace that By leads into.
+func NamespaceBy(fd int, ownUser bool) (*Namespace, error) {
+	if ownUser {
+		return NamespaceByProcess(fd)
+	}
+	n, err := OpenNamespace(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil, fmt.Errorf("netdev: the net namespace: %w", err)
+	}
+	return n, nil
 }
 
 func (w Way) enter(s *spawn.Script) {

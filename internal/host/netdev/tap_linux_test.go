@@ -29,7 +29,7 @@ func TestTap(t *testing.T) {
 	defer unix.Close(pidfd)
 	tap := Tap{Name: "tap0", Address: netip.MustParseAddr("198.18.0.7"), Gateway: netip.MustParseAddr("198.18.0.1"), MTU: 65520,
 		Hardware: HardwareAddr{2, 0, 0, 0, 0, 7}, GatewayHardware: HardwareAddr{2, 0, 0, 0, 0, 1}}
-	file, err := tap.Open(ByProcess(pidfd, true))
+	file, err := tap.Open(By(pidfd, true))
 	if err != nil {
 		t.Fatal(err)
 	}

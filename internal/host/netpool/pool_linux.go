@@ -44,6 +44,9 @@ type Pool struct {
 	wanted bool           // take was called
 	making chan struct{}  // open while Prepare makes a namespace; nil before
 	prover prover         // tend's alone
+
+	sharing sync.Mutex
+	unused  *os.File // the namespace of those who use none; nil before the first of them
 }
 
 // Visitor has a thread that nobody else uses meanwhile run a function. It is not the
@@ -112,37 +115,70 @@ func (p *Pool) begin() bool {
 
 // keepThis keeps the thread's namespace, which is new.
 func (p *Pool) keepThis() error {
-	const name = "thread-self/ns/net"
-	fd, err := unix.Openat(int(p.proc.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	file, err := p.openThis()
 	if err != nil {
-		return &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ready = append(p.ready, kept{os.NewFile(uintptr(spawn.Aside(fd)), name), time.Now()})
+	p.ready = append(p.ready, kept{file, time.Now()})
 	if p.timer == nil && !p.closed {
 		p.tendIn(keepFor)
 	}
 	return nil
 }
 
-// Do runs fn on this thread, which is a Visitor's, in a net namespace that shows nothing of
-// any sandbox: it is for the process that fn starts there.
+// openThis opens the thread's namespace.
+func (p *Pool) openThis() (*os.File, error) {
+	const name = "thread-self/ns/net"
+	fd, err := unix.Openat(int(p.proc.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+	}
+	return os.NewFile(uintptr(spawn.Aside(fd)), name), nil
+}
+
+// Take gives a net namespace that shows nothing of any sandbox: one that was kept, or a new
+// one.
+func (p *Pool) Take() (file *os.File, err error) {
+	if file := p.take(); file != nil {
+		return file, nil
+	}
+	err = p.visit(func() (err, away error) {
+		if err = enterNew(); err == nil {
+			file, err = p.openThis()
+		}
+		return err, p.leave()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("netpool: make a net namespace: %w", err)
+	}
+	return file, nil
+}
+
+// Do runs fn on this thread, which is a Visitor's, in the net namespace of those processes
+// that never use one: it is for the process that fn starts there. All share it, and its
+// loopback is down.
 func (p *Pool) Do(fn func() error) (err, away error) {
-	if err := p.enter(); err != nil {
+	if err := p.enterUnused(); err != nil {
 		return fmt.Errorf("netpool: %w", err), p.leave()
 	}
 	return fn(), p.leave()
 }
 
-// enter moves the thread into a namespace that was kept, or into a new one.
-func (p *Pool) enter() error {
-	file := p.take()
-	if file == nil {
-		return enterNew()
+// enterUnused moves the thread into the namespace that nobody uses, which the first one makes.
+func (p *Pool) enterUnused() error {
+	p.sharing.Lock()
+	defer p.sharing.Unlock()
+	if p.unused != nil {
+		return enter(p.unused)
 	}
-	defer file.Close()
-	return enter(file)
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	file, err := p.openThis()
+	p.unused = file
+	return err
 }
 
 func enter(file *os.File) error {
@@ -151,8 +187,8 @@ func enter(file *os.File) error {
 
 func (p *Pool) leave() error { return enter(p.home) }
 
-// Hold has open give the namespace of a process that was started in one of the pool's, if
-// there is room for another that is kept: nil if not. Retire or Release must follow.
+// Hold has open give a namespace that was taken, if there is room for another that is kept:
+// nil if not. Retire or Release must follow.
 func (p *Pool) Hold(open func() (int, error)) (*os.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,6 +324,9 @@ func (p *Pool) Close() {
 	p.ahead.Wait()
 	closeAll(p.lying)
 	closeAll(p.ready)
+	if p.unused != nil {
+		p.unused.Close()
+	}
 	p.home.Close()
 	p.proc.dir.Close()
 }

@@ -57,15 +57,15 @@ func newPool(t *testing.T) *Pool {
 // use runs fn in a namespace of the pool and gives it with its number.
 func (p *Pool) use(t *testing.T, fn func() error) (file *os.File, number uint64) {
 	t.Helper()
-	err := p.visit(func() (err, away error) {
-		return p.Do(func() error {
-			fd, err := unix.Openat(int(p.proc.dir.Fd()), "thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				return err
-			}
-			file = os.NewFile(uintptr(fd), "net")
-			return fn()
-		})
+	file, err := p.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.visit(func() (err, away error) {
+		if err = enter(file); err == nil {
+			err = fn()
+		}
+		return err, p.leave()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -337,6 +337,34 @@ func TestCloseLetsGo(t *testing.T) {
 		if _, err := file.Stat(); err == nil {
 			t.Errorf("a pool that was closed still holds a namespace (looked into: %v)", wait)
 		}
+	}
+}
+
+// TestUnusedIsShared: those who use no namespace are all in one, which is nobody's own and
+// in which nothing can be sent.
+func TestUnusedIsShared(t *testing.T) {
+	p := openPool(t)
+	var seen []uint64
+	for range 2 {
+		err := p.visit(func() (err, away error) {
+			return p.Do(func() error {
+				file, err := p.openThis()
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				seen = append(seen, inode(t, file))
+				return connect("127.0.0.1:9", unix.ENETUNREACH)
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, own := p.use(t, func() error { return nil })
+	defer file.Close()
+	if seen[0] != seen[1] || own == seen[0] || inode(t, p.home) == seen[0] {
+		t.Errorf("namespaces %v are shared, %d is a sandbox's, %d this program's", seen, own, inode(t, p.home))
 	}
 }
 
