@@ -43,6 +43,9 @@ func (b backend) Start(ctx context.Context, c guest.Command) (guest.Process, err
 	if p.Process, p.inside, err = b.cell.Exec(command); err != nil {
 		return nil, joinRemoval(ctx, p.sub, startError(c, err))
 	}
+	if p.uncounted != nil {
+		b.engine.log.Warn("cell: it will not be known of a command whether it runs out of memory", "sandbox", b.ID(), "err", p.uncounted)
+	}
 	b.live.Store(p, nil)
 	return p, nil
 }
@@ -87,6 +90,8 @@ type process struct {
 	mark   proctree.Mark // instead, where there are no cgroups
 	killed int64         // out-of-memory kills in the cell when it started
 	orphan bool          // the guest service does not know of it
+
+	uncounted error // why killed is not known, or nil
 }
 
 // account puts the command into the cell's group, or one of its own in there.
@@ -95,9 +100,7 @@ func (p *process) account(command *confine.Command, killTree bool) (err error) {
 	if group == nil || err != nil {
 		return err
 	}
-	if p.killed, err = group.OOMKills(); err != nil {
-		return err
-	}
+	command.Meanwhile = func() { p.killed, p.uncounted = group.OOMKills() }
 	if killTree {
 		p.sub, err = group.Sub(fmt.Sprintf("command-%d", p.cell.commands.Add(1)))
 		if err == nil {
@@ -159,5 +162,5 @@ func (p *process) outOfMemory() bool {
 		return false
 	}
 	killed, err := group.OOMKills()
-	return err == nil && killed > p.killed
+	return err == nil && p.uncounted == nil && killed > p.killed
 }

@@ -26,6 +26,17 @@ type Command struct {
 	Terminal bool
 	// Group is where the process is accounted; its files stay open.
 	Group cgroup.Way
+	// Meanwhile, if it is not nil, is called while the process is on its way, and before it
+	// runs the program: for what is to be known by then, and would hold it up before. It is
+	// called again if the process has to start anew.
+	Meanwhile func()
+}
+
+// meanwhile has done what need not be waited for.
+func (c Command) meanwhile() {
+	if c.Meanwhile != nil {
+		c.Meanwhile()
+	}
 }
 
 func (c Command) size() int {
@@ -92,6 +103,7 @@ func (c *Cell) exec(s script, t target, command Command) (*spawn.Process, int, e
 	if err != nil {
 		return nil, 0, errors.Join(err, s.Free())
 	}
+	command.meanwhile()
 	p, err := started.Await()
 	number := int(inside.Result())
 	return p, number, errors.Join(s.locate(err), started.Done())

@@ -147,6 +147,7 @@ func (e *prejoined) exec(command Command, null *os.File) (p *spawn.Process, insi
 	if e.script.Err() != nil || e.send(command, null) != nil {
 		return nil, 0, false, e.discard()
 	}
+	command.meanwhile()
 	p, err = e.started.Await()
 	inside, born = int(number.Result()), e.started.Born()
 	err = errors.Join(e.script.locate(err), e.started.Done(), e.socket.Close())
