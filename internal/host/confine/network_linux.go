@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,11 +20,16 @@ import (
 // that others may have after it.
 type lease struct {
 	mu    sync.Mutex
-	taken bool     // there is one, with PID 1 or here
-	here  *os.File // it, where this program may take nothing from PID 1
-	held  *os.File // it, since the cell is to end
-	used  bool     // somebody but the cell's own processes was let into it
+	taken bool        // there is one, here or with PID 1
+	here  *os.File    // it, until PID 1 holds it
+	park  *time.Timer // gives it to PID 1
+	held  *os.File    // it, since the cell is to end
+	used  bool        // somebody but the cell's own processes was let into it
 }
+
+// parkAfter is how long this program holds a net namespace before PID 1 does: many cells have
+// ended by then, and right after it has begun PID 1 gives nothing away for a while.
+const parkAfter = 100 * time.Millisecond
 
 // leased says that the cell's net namespace is one of the host's, and belongs to the user
 // namespace of this program.
@@ -95,16 +101,37 @@ func (c *Cell) takeLease() (fd int, err error) {
 	if fd, err = near(file); err != nil {
 		return -1, errors.Join(err, file.Close())
 	}
-	if err = c.park(fd); errors.Is(err, unix.EPERM) {
-		c.lease.here, err = file, nil
-	} else {
-		err = errors.Join(err, file.Close())
-	}
-	if err != nil {
-		return -1, errors.Join(err, unix.Close(fd))
-	}
-	c.lease.taken = true
+	c.lease.taken, c.lease.here = true, file
+	c.lease.park = time.AfterFunc(parkAfter, c.parkLease)
 	return fd, nil
+}
+
+// parkLease has PID 1 hold the net namespace. Where this program may take nothing from PID 1,
+// which is how it would get it back, it holds it itself.
+func (c *Cell) parkLease() {
+	c.lease.mu.Lock()
+	defer c.lease.mu.Unlock()
+	here := c.lease.here
+	if here == nil || c.lease.held != nil {
+		return
+	}
+	fd, err := near(here)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if c.park(fd) == nil {
+		c.letHere()
+	}
+}
+
+// letHere closes what this program holds of the net namespace. The lock is held.
+func (c *Cell) letHere() {
+	if c.lease.here != nil {
+		c.lease.park.Stop()
+		c.lease.here.Close()
+		c.lease.here = nil
+	}
 }
 
 // near gives a copy of a file's descriptor that scripts can name.
@@ -199,16 +226,13 @@ func (c *Cell) letLease() error {
 		return fmt.Errorf("confine: take the net namespace back: %w", err)
 	}
 	c.lease.taken = false
-	if here := c.lease.here; here != nil {
-		c.lease.here = nil
-		err = here.Close()
-	}
-	file, held := c.host.networks.Hold(func() (int, error) { return fd, nil })
+	c.letHere()
+	file, err := c.host.networks.Hold(func() (int, error) { return fd, nil })
 	if file == nil {
-		return errors.Join(err, held, unix.Close(fd))
+		return errors.Join(err, unix.Close(fd))
 	}
 	c.host.networks.Retire(file)
-	return err
+	return nil
 }
 
 // holdNetwork keeps the net namespace beyond the end of PID 1, if another cell may have it.
@@ -229,10 +253,7 @@ func (c *Cell) holdNetwork() {
 func (c *Cell) retireNetwork(ended bool) {
 	c.lease.mu.Lock()
 	defer c.lease.mu.Unlock()
-	if here := c.lease.here; here != nil {
-		here.Close()
-		c.lease.here = nil
-	}
+	c.letHere()
 	switch file := c.lease.held; {
 	case file == nil:
 	case ended && !c.lease.used:

@@ -52,6 +52,7 @@ func networkIsKept(t *testing.T, without map[string]bool) {
 			}
 			before := networkOf(t, cell) // open, so that no other can have its number
 			defer before.Close()
+			isHeldAs(t, cell, without, before)
 			if err := test.do(cell); err != nil {
 				t.Error(err)
 			}
@@ -81,6 +82,7 @@ func TestVacate(t *testing.T) {
 			cell := bootFrom(t, base, config)
 			first := networkOf(t, cell)
 			defer first.Close()
+			isHeldAs(t, cell, without, first)
 			for range 2 { // the second time there is none
 				if err := cell.Vacate(); err != nil {
 					t.Fatal(err)
@@ -105,6 +107,20 @@ func TestVacate(t *testing.T) {
 				t.Error("somebody was let into a net namespace that the cell has left")
 			}
 		})
+	}
+}
+
+// isHeldAs has PID 1 hold the cell's net namespace, if it can: it is the same then.
+func isHeldAs(t *testing.T, cell *Cell, without map[string]bool, before *os.File) {
+	t.Helper()
+	cell.parkLease()
+	if here := cell.lease.here != nil; here != without[partHold] {
+		t.Errorf("this program holds the net namespace: %v", here)
+	}
+	again := networkOf(t, cell)
+	defer again.Close()
+	if !sameFile(t, before, again) {
+		t.Error("a cell has another net namespace than before")
 	}
 }
 
