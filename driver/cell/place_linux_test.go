@@ -126,10 +126,18 @@ func TestPlaceIsOneCells(t *testing.T) {
 // TestPID1ShowsNoNetwork: what a cell sees of the net namespace that its PID 1 shares with
 // others is a loopback that is down, and nobody's sockets.
 func TestPID1ShowsNoNetwork(t *testing.T) {
+	need(t, "python3")
 	driver := placesDriver(t)
 	instance := vacantCell(t, driver, sandbox.Spec{})
 	other := vacantCell(t, driver, sandbox.Spec{})
 	start(t, other, "exec python3 -c 'import socket,time; s=socket.socket(socket.AF_UNIX); s.bind(\"\\0shared\"); s.listen(); time.sleep(1000)'")
+	if !eventually(10*time.Second, func() bool { return sh(t, other, "grep -c @shared /proc/net/unix || true") == "1" }) {
+		t.Fatal("nobody listens in the other cell")
+	}
+	const up = "grep -c 127.0.0.1 %s/net/fib_trie >/dev/null && echo up || echo down"
+	if own, ones := sh(t, instance, fmt.Sprintf(up, "/proc/self")), sh(t, instance, fmt.Sprintf(up, "/proc/1")); own != "up" || ones != "down" {
+		t.Errorf("the loopback of a command is %s, that of PID 1 %s", own, ones)
+	}
 
 	out := sh(t, instance, "cat /proc/1/net/unix /proc/1/net/tcp /proc/1/net/route 2>/dev/null | grep -v -e Num -e local_address -e Iface; tail -n +3 /proc/1/net/dev | awk '{print $1 $2}'; readlink /proc/1/ns/net; true")
 	if out = strings.TrimSpace(out); out != "" && out != "lo:0" {

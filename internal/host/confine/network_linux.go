@@ -25,6 +25,7 @@ type lease struct {
 	park  *time.Timer // gives it to PID 1
 	held  *os.File    // it, since the cell is to end
 	used  bool        // somebody but the cell's own processes was let into it
+	ended bool        // the cell has: whoever is still on the way into it gets no other
 }
 
 // parkAfter is how long this program holds a net namespace before PID 1 does: many cells have
@@ -83,8 +84,8 @@ func (c *Cell) withLease(fn func(fd int) error) (err error) {
 func (c *Cell) openLease() (fd int, err error) {
 	c.lease.mu.Lock()
 	defer c.lease.mu.Unlock()
-	if c.lease.held != nil {
-		return -1, unix.ESRCH // the cell is to end
+	if c.lease.ended || c.lease.held != nil {
+		return -1, unix.ESRCH // the cell has ended, or is to
 	}
 	if !c.lease.taken {
 		return c.takeLease()
@@ -253,6 +254,7 @@ func (c *Cell) holdNetwork() {
 func (c *Cell) retireNetwork(ended bool) {
 	c.lease.mu.Lock()
 	defer c.lease.mu.Unlock()
+	c.lease.ended = true
 	c.letHere()
 	switch file := c.lease.held; {
 	case file == nil:

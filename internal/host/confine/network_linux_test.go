@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestNetworkIsKept: a cell that used no network leaves its net namespace to a later one,
@@ -57,6 +59,9 @@ func networkIsKept(t *testing.T, without map[string]bool) {
 				t.Error(err)
 			}
 			endCell(t, cell)
+			if err := cell.withLease(func(int) error { return nil }); !errors.Is(err, unix.ESRCH) {
+				t.Errorf("into a cell that has ended: %v", err)
+			}
 			if cell.lease.here != nil || cell.lease.held != nil {
 				t.Error("this program holds the net namespace of a cell that has ended")
 			}

@@ -14,10 +14,8 @@ type Namespace struct {
 	request uintptr
 }
 
-var (
-	NetNamespace  = Namespace{"net", unix.PIDFD_GET_NET_NAMESPACE}
-	UserNamespace = Namespace{"user", unix.PIDFD_GET_USER_NAMESPACE}
-)
+// UserNamespace is the kind of user namespaces.
+var UserNamespace = Namespace{"user", unix.PIDFD_GET_USER_NAMESPACE}
 
 // Namespace opens the one that the process is in. A process that has been reaped is ESRCH.
 func (p *Process) Namespace(kind Namespace) (fd int, err error) {
