@@ -40,13 +40,8 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, hostRoot: "/", limits: limits{bytes: maxBytes, entries: maxEntries, overhead: maxOverhead}}
-	if err := storedir.Prepare(dir); err != nil {
+	if err := storedir.Prepare(dir, "layers", "work", "locks", "images"); err != nil {
 		return nil, err
-	}
-	for _, part := range []string{"layers", "work", "locks", "images"} {
-		if err := storedir.Prepare(filepath.Join(dir, part)); err != nil {
-			return nil, err
-		}
 	}
 	if s.users, err = storedir.Share(filepath.Join(dir, "users")); err != nil {
 		return nil, err

@@ -54,10 +54,8 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, fresh: lookTime, seen: map[string]look{}}
-	for _, part := range []string{"", "work", "locks"} {
-		if err := storedir.Prepare(filepath.Join(dir, part)); err != nil {
-			return nil, err
-		}
+	if err := storedir.Prepare(dir, "work", "locks"); err != nil {
+		return nil, err
 	}
 	return s, s.reap()
 }

@@ -150,17 +150,30 @@ func TestPrepare(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(filepath.Join(dir, "new"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		dir  string
+		part []string
 		ok   bool
 		want sandbox.Class
 	}{
-		{dir: filepath.Join(dir, "new", "deep"), ok: true},
+		{dir: filepath.Join(dir, "new", "deep"), part: []string{"one", "two"}, ok: true},
+		{dir: filepath.Join(dir, "new", "deep"), part: []string{"two", "three"}, ok: true},
 		{dir: open, want: sandbox.Denied},
+		{dir: dir, part: []string{"new", "open"}, want: sandbox.Denied},
+		{dir: dir, part: []string{"file"}, want: sandbox.Invalid},
+		{dir: dir, part: []string{"link"}, want: sandbox.Invalid},
 	} {
-		err := Prepare(c.dir)
+		err := Prepare(c.dir, c.part...)
 		if (err == nil) != c.ok || err != nil && sandbox.ClassOf(err) != c.want {
-			t.Errorf("Prepare(%s) = %v", c.dir, err)
+			t.Errorf("Prepare(%s, %q) = %v", c.dir, c.part, err)
+		}
+	}
+	for _, part := range []string{"one", "two", "three"} {
+		if info, err := os.Stat(filepath.Join(dir, "new", "deep", part)); err != nil || info.Mode().Perm() != 0o711 {
+			t.Errorf("%s: %v, %v", part, info, err)
 		}
 	}
 	if err := Prepare(file); err == nil {

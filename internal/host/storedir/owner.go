@@ -5,6 +5,7 @@ package storedir
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"aether/sandbox"
@@ -13,19 +14,26 @@ import (
 // Prepare makes the directory if it is missing and refuses one that anybody but
 // the caller could change, or lead elsewhere by one of the directories above: its
 // contents become the root of sandboxes. Others may pass through it but not list it.
-// Errors: Denied, Invalid.
-func Prepare(dir string) error {
-	if err := (&walk{make: true}).to(dir); err != nil {
+// The same goes for parts, directories in it. Errors: Denied, Invalid.
+func Prepare(dir string, parts ...string) error {
+	w := walk{make: true}
+	if err := w.to(dir); err != nil {
 		return err
 	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
+	for _, part := range append([]string{"."}, parts...) {
+		path := filepath.Join(dir, part) // to which only the caller can lead
+		info, err := w.stat(path)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return sandbox.Invalidf("store", "%s is not a directory", path)
+		}
+		if err := ownedByCaller(path, info); err != nil {
+			return err
+		}
 	}
-	if !info.IsDir() {
-		return sandbox.Invalidf("store", "%s is not a directory", dir)
-	}
-	return ownedByCaller(dir, info)
+	return nil
 }
 
 func ownedByCaller(dir string, info os.FileInfo) error {

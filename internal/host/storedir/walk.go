@@ -59,15 +59,21 @@ func (w *walk) to(path string) error {
 	return nil
 }
 
-// look checks one step, or makes it.
-func (w *walk) look(path string) error {
+// stat looks at one step, or makes it.
+func (w *walk) stat(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if w.make && errors.Is(err, fs.ErrNotExist) {
 		if err := os.Mkdir(path, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+			return nil, err
 		}
-		info, err = os.Lstat(path) // which somebody else may have made first
+		return os.Lstat(path) // which somebody else may have made first
 	}
+	return info, err
+}
+
+// look checks one step.
+func (w *walk) look(path string) error {
+	info, err := w.stat(path)
 	if err != nil {
 		return err
 	}
