@@ -98,11 +98,10 @@ func Open(opts Options) (h *Host, err error) {
 	}
 	go seccomp.Filter() //nolint:errcheck // whoever needs it waits for it, and is told
 	for range runtime.GOMAXPROCS(0) {
-		t := &spawner{}
-		if t.Thread, err = spawn.NewThread(func() error { return t.prepare(!h.Identity.Single) }); err != nil {
-			return nil, fmt.Errorf("confine: start a thread: %w", err)
-		}
-		h.threads = append(h.threads, t)
+		h.threads = append(h.threads, &spawner{})
+	}
+	if err := h.threads[0].start(!h.Identity.Single); err != nil {
+		return nil, err
 	}
 	if h.networks != nil {
 		h.networks.Prepare()
@@ -138,7 +137,7 @@ func (h *Host) Close() {
 		h.networks.Close()
 	}
 	for _, t := range h.threads {
-		t.Close()
+		t.close()
 	}
 	h.inUse.Lock()
 	defer h.inUse.Unlock()
@@ -169,8 +168,8 @@ func (h *Host) use(op string) (release func(), err error) {
 
 // on runs fn on one of the spawning threads, in turn.
 func (h *Host) on(fn func(*spawner) error) error {
-	t := h.threads[int(h.next.Add(1))%len(h.threads)]
-	return t.Do(func() error { return fn(t) })
+	t := h.threads[int(h.next.Add(1)-1)%len(h.threads)]
+	return t.do(!h.Identity.Single, func() error { return fn(t) })
 }
 
 // visit has a child in new namespaces make the calls of build and wait until fn

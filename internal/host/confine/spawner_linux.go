@@ -2,7 +2,9 @@ package confine
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"sync"
 
 	"aether/internal/host/idrange"
 	"aether/internal/host/spawn"
@@ -10,12 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawner is a thread that clones, and the stage that it stands on.
+// spawner is a thread that clones, and the stage that it stands on. It is started when it is
+// first needed: a program that makes one cell needs one.
 type spawner struct {
-	*spawn.Thread
+	once   sync.Once
+	thread *spawn.Thread // nil if it could not be started
+	err    error         // why
+
 	base  *Base
 	named bool  // it can act in the name of another and keep its rights
 	away  error // why it has not come home from a net namespace
+}
+
+// do runs fn on the thread.
+func (t *spawner) do(root bool, fn func() error) error {
+	if err := t.start(root); err != nil {
+		return err
+	}
+	return t.thread.Do(fn)
+}
+
+// start starts the thread, the first time.
+func (t *spawner) start(root bool) error {
+	t.once.Do(func() {
+		t.thread, t.err = spawn.NewThread(func() error { return t.prepare(root) })
+		if t.err != nil {
+			t.err = fmt.Errorf("confine: start a thread: %w", t.err)
+		}
+	})
+	return t.err
+}
+
+// close ends the thread, or keeps it from being started.
+func (t *spawner) close() {
+	t.once.Do(func() { t.err = errors.New("confine: the thread is closed") })
+	if t.thread != nil {
+		t.thread.Close()
+	}
 }
 
 // prepare makes the thread ready to stand on stages and, for root, to act in the name
