@@ -203,6 +203,7 @@ func (f *runFlags) run(cmd *cobra.Command, drivers *drivers, args []string) erro
 	if f.code != "" {
 		return &sandbox.Error{Class: sandbox.Invalid, Field: "-c", Reason: "it needs the interpreter of a template", Remedy: "use --template, or name the interpreter as the command"}
 	}
+	drivers.ForOne()
 	candidates, err := drivers.candidates(f.driver, spec.Isolation)
 	if err != nil {
 		return launchError(cmd, err)

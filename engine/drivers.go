@@ -18,6 +18,7 @@ type Drivers struct {
 	makers []sandbox.Maker
 
 	mu   sync.Mutex
+	one  bool             // those that are made from now on are for one sandbox
 	made []sandbox.Driver // nil where nobody has asked
 }
 
@@ -26,12 +27,24 @@ func NewDrivers(makers []sandbox.Maker) *Drivers {
 	return &Drivers{makers: makers, made: make([]sandbox.Driver, len(makers))}
 }
 
+// ForOne has drivers that are not made yet be made for one sandbox (see sandbox.Maker).
+func (d *Drivers) ForOne() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.one = true
+}
+
 // at makes the driver in that place of the table, the first time.
 func (d *Drivers) at(i int) sandbox.Driver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.made[i] == nil {
-		d.made[i] = d.makers[i].New()
+		m := d.makers[i]
+		if d.one && m.One != nil {
+			d.made[i] = m.One()
+		} else {
+			d.made[i] = m.New()
+		}
 	}
 	return d.made[i]
 }

@@ -79,3 +79,25 @@ func TestCandidates(t *testing.T) {
 		t.Errorf("nobody is strong enough: %v", err)
 	}
 }
+
+// TestForOne: what is made for one sandbox is made so where that is another, and what was
+// made before stays.
+func TestForOne(t *testing.T) {
+	var made []string
+	maker := func(kind string) func() sandbox.Driver {
+		return func() sandbox.Driver {
+			made = append(made, kind)
+			return refusing{sandbox.Info{Name: kind}, nil}
+		}
+	}
+	d := NewDrivers([]sandbox.Maker{{Name: "a", New: maker("a"), One: maker("one a")}, {Name: "b", New: maker("b"), One: maker("one b")}, {Name: "c", New: maker("c")}})
+	for _, name := range []string{"a", "a", "b", "c"} {
+		if _, err := d.Named(name); err != nil {
+			t.Fatal(err)
+		}
+		d.ForOne()
+	}
+	if got := strings.Join(made, ", "); got != "a, one b, c" {
+		t.Errorf("made: %s", got)
+	}
+}

@@ -27,6 +27,9 @@ type Driver interface {
 type Maker struct {
 	Name string
 	New  func() Driver
+	// One makes it for a program that makes one sandbox and ends with it: a driver that
+	// gets nothing ready for a next one. Nil where New makes that too.
+	One func() Driver
 }
 
 // Instance is one living sandbox.

@@ -38,9 +38,7 @@ const cellsAhead = 4
 func Makers() []sandbox.Maker {
 	p := newPlaces()
 	return []sandbox.Maker{
-		{Name: cell.Name, New: func() sandbox.Driver {
-			return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: cellsAhead, Network: p.network()})
-		}},
+		{Name: cell.Name, New: p.cells(cellsAhead), One: p.cells(0)},
 		{Name: bubblewrap.Name, New: func() sandbox.Driver {
 			return bubblewrap.New(bubblewrap.Options{Images: p.images, RunDir: p.running("bubblewrap"), Network: p.network()})
 		}},
@@ -88,6 +86,12 @@ func Drivers() []sandbox.Driver {
 		list = append(list, m.New())
 	}
 	return list
+}
+
+func (p places) cells(ahead int) func() sandbox.Driver {
+	return func() sandbox.Driver {
+		return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: ahead, Network: p.network()})
+	}
 }
 
 func (p places) oci(runtime oci.Runtime) sandbox.Maker {
