@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,7 +39,7 @@ func (c *caller) command(req *pb.StartRequest) (*Command, error) {
 	}
 	program, err := lookCommand(c.root, want.GetCmd(), dir, env["PATH"])
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(c.enters(dir), err)
 	}
 	return &Command{Path: program, Args: append([]string{want.GetCmd()}, want.GetArgs()...), Env: flatten(env), Dir: dir,
 		UID: c.uid, GID: c.gid, Groups: c.groups}, nil
@@ -70,26 +71,28 @@ func flatten(env map[string]string) []string {
 	return list
 }
 
+// workingDir is where a command begins. Whether that can be entered is left to the kernel.
 func (c *caller) workingDir(want string) (string, error) {
-	fallback := c.workDir
-	if fallback == "" {
-		fallback = c.home
+	dir, err := c.homePath(want, cmp.Or(c.workDir, c.home))
+	if err != nil || want != "" || c.workDir != "" || dir == "/" {
+		return dir, err
 	}
-	dir, err := c.homePath(want, fallback)
-	if err != nil {
-		return "", err
-	}
-	info, err := c.root.Stat(dir)
-	if err != nil && want == "" && c.workDir == "" && errors.Is(err, syscall.ENOENT) {
+	if _, err := c.root.Stat(dir); errors.Is(err, syscall.ENOENT) {
 		return "/", nil // nobody chose this directory: a user without a home has none
 	}
+	return dir, nil
+}
+
+// enters says why a directory cannot be entered, for a command that could not be started.
+func (c *caller) enters(dir string) error {
+	info, err := c.root.Stat(dir)
 	if err != nil {
-		return "", &sandbox.Error{Class: sandbox.Invalid, Field: "process.cwd", Reason: fmt.Sprintf("%q cannot be entered", clip(dir)), Err: err}
+		return &sandbox.Error{Class: sandbox.Invalid, Field: "process.cwd", Reason: fmt.Sprintf("%q cannot be entered", clip(dir)), Err: err}
 	}
 	if !info.Mode.IsDir() {
-		return "", sandbox.Invalidf("process.cwd", "%q is not a directory", clip(dir))
+		return sandbox.Invalidf("process.cwd", "%q is not a directory", clip(dir))
 	}
-	return dir, nil
+	return nil
 }
 
 // lookCommand finds a program as execvp would. Whether the user may run it is left to the

@@ -59,6 +59,7 @@ func (s *Service) Adopt(from *Service, running Process, files map[*os.File]*os.F
 		}
 	}
 	s.procs.add(p)
-	p.run(func() { s.procs.end(p) })
+	p.carry()
+	go p.wait(func() { s.procs.end(p) })
 	return nil
 }

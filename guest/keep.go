@@ -85,7 +85,8 @@ func (s *Service) AdoptKept(running Process, k Kept, files []*os.File) error {
 		}
 	}
 	s.procs.add(p)
-	p.run(func() { s.procs.end(p) })
+	p.carry()
+	go p.wait(func() { s.procs.end(p) })
 	return nil
 }
 

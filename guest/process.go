@@ -40,7 +40,8 @@ type process struct {
 	ends   []*os.File
 	kinds  []outputKind // of the ends
 	pumps  sync.WaitGroup
-	inputs turn // keeps pieces of input whole and in order
+	cut    []error // why the output of each end could not be read; nil for none
+	inputs turn    // keeps pieces of input whole and in order
 
 	timer     *time.Timer // nil without a timeout
 	timedOut  atomic.Bool
@@ -53,15 +54,15 @@ type process struct {
 	ended  time.Time
 }
 
-// run begins to carry output and to wait for the end. Then runs before anybody hears of that.
-func (p *process) run(then func()) {
+// carry begins to carry output.
+func (p *process) carry() {
+	p.cut = make([]error, len(p.ends))
 	for i, end := range p.ends {
-		p.pumps.Add(1)
-		go p.pump(end, p.kinds[i])
+		p.pumps.Go(func() { p.cut[i] = p.pump(end, p.kinds[i]) })
 	}
-	go p.wait(then)
 }
 
+// wait waits for the end. Then runs before anybody hears of that.
 func (p *process) wait(then func()) {
 	p.status, p.failed = p.Process.Wait()
 	p.exited.Store(true)
@@ -71,6 +72,7 @@ func (p *process) wait(then func()) {
 	// Others that inherited the output may still write to it; it ends with the
 	// last of them.
 	p.pumps.Wait()
+	p.tellCut()
 	if p.timer != nil {
 		p.timer.Stop()
 	}
@@ -91,10 +93,9 @@ func (p *process) hurry() {
 	}
 }
 
-// pump carries one stream. Its buffer grows with what is written: most
-// processes write little, and an idle one should cost little.
-func (p *process) pump(end *os.File, kind outputKind) {
-	defer p.pumps.Done()
+// pump carries one stream, and gives what cut it off. Its buffer grows with what is
+// written: most processes write little, and an idle one should cost little.
+func (p *process) pump(end *os.File, kind outputKind) error {
 	defer end.Close()
 	buf := make([]byte, firstRead)
 	for silence := 0; ; {
@@ -114,19 +115,20 @@ func (p *process) pump(end *os.File, kind outputKind) {
 			err = end.SetReadDeadline(time.Now().Add(idleGrace / graceParts))
 		}
 		if err != nil {
-			p.noteEnd(err)
-			return
+			return err
 		}
 	}
 }
 
-// noteEnd logs what cut output off. The end of a stream, which is EIO for a
+// tellCut logs what cut output off. The end of a stream, which is EIO for a
 // terminal, does not, nor does silence after the process's end.
-func (p *process) noteEnd(err error) {
-	if err == io.EOF || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
-		return
+func (p *process) tellCut() {
+	for _, err := range p.cut {
+		if err == io.EOF || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
+			continue
+		}
+		p.log.Warn("guest: the output of a process cannot be read", "pid", p.pid, "err", err)
 	}
-	p.log.Warn("guest: the output of a process cannot be read", "pid", p.pid, "err", err)
 }
 
 // expire ends the process and everything it started, its time being over.

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"os"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -182,6 +184,7 @@ func testStartErrorsAreTyped(t *testing.T, to way) {
 		{"nothing", guest.Cmd{}, sandbox.Invalid},
 		{"no such directory", guest.Cmd{Path: "true", Dir: "/no/such"}, sandbox.Invalid},
 		{"a file as directory", guest.Cmd{Path: "true", Dir: plain}, sandbox.Invalid},
+		{"neither directory nor program", guest.Cmd{Path: "no-such-program", Dir: "/no/such"}, sandbox.Invalid},
 		{"a bad variable", guest.Cmd{Path: "true", Env: map[string]string{"A=B": ""}}, sandbox.Invalid},
 		{"a zero byte", guest.Cmd{Path: "true", Args: []string{"a\x00b"}}, sandbox.Invalid},
 		{"too much", guest.Cmd{Path: "true", Args: []string{strings.Repeat("x", 1<<20)}}, sandbox.Invalid},
@@ -223,6 +226,26 @@ func testUser(t *testing.T, to way) {
 	stranger := to(service(t, "/", guest.Options{}), guest.ClientOptions{User: "no-such-user"})
 	if _, err := run(t, stranger, sh("true")); sandbox.ClassOf(err) != sandbox.Denied {
 		t.Errorf("an unknown user: %v", err)
+	}
+}
+
+// TestWithoutAHome: a user whose home is not there begins at the root.
+func TestWithoutAHome(t *testing.T) { bothWays(t, testWithoutAHome) }
+
+func testWithoutAHome(t *testing.T, to way) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can run as somebody else")
+	}
+	them, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	if _, err := os.Stat(them.HomeDir); !errors.Is(err, os.ErrNotExist) {
+		t.Skipf("nobody has a home here, %s", them.HomeDir)
+	}
+	client := to(service(t, "/", guest.Options{DefaultUser: "nobody"}), guest.ClientOptions{})
+	if got, err := run(t, client, sh("pwd")); err != nil || got.stdout != "/\n" {
+		t.Errorf("%q, %v", got.stdout, err)
 	}
 }
 

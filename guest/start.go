@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -22,31 +23,44 @@ func (s *Service) start(ctx context.Context, c *caller, req *pb.StartRequest) (*
 	if err := s.procs.room(); err != nil {
 		return nil, nil, err
 	}
-	cmd, err := c.command(req)
+	io, err := s.openIO(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &process{log: s.log, config: req.GetProcess(), tag: req.Tag, out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{})}
+	p := &process{log: s.log, config: req.GetProcess(), tag: req.Tag, out: newOutput(s.keep), inputs: newTurn(), done: make(chan struct{}),
+		ends: io.ends, kinds: io.kinds, input: io.input, master: io.master}
+	r := p.out.attach()
+	// Before the process is started, which needs a processor as well: on a host with few that
+	// are idle, those that were woken for this would hold it up.
+	p.carry()
 	deadline, timed := ctx.Deadline()
-	cmd.KillTree = timed
-	io, err := s.openIO(req, cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.Process, err = s.startSoon(ctx, *cmd)
+	p.Process, err = s.launch(ctx, c, req, io, timed)
 	closeAll(io.child)
 	if err != nil {
 		closeAll(io.own())
-		return nil, nil, c.startError(cmd, err)
+		return nil, nil, err
 	}
-	p.pid, p.ends, p.kinds, p.input, p.master = uint32(p.Pid()), io.ends, io.kinds, io.input, io.master
-	r := p.out.attach()
+	p.pid = uint32(p.Pid())
 	s.procs.add(p)
 	if timed {
 		p.timer = time.AfterFunc(time.Until(deadline), p.expire)
 	}
-	p.run(func() { s.procs.end(p) })
+	go p.wait(func() { s.procs.end(p) })
 	return p, r, nil
+}
+
+// launch starts the process with these files.
+func (s *Service) launch(ctx context.Context, c *caller, req *pb.StartRequest, io *stdio, killTree bool) (Process, error) {
+	cmd, err := c.command(req)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.TTY, cmd.KillTree = io.stdin, io.stdout, io.stderr, io.tty, killTree
+	p, err := s.startSoon(ctx, *cmd)
+	if err != nil {
+		return nil, c.startError(cmd, err)
+	}
+	return p, nil
 }
 
 // lastWait is how long it is waited, at last, for a program that is open for writing.
@@ -69,12 +83,12 @@ func (s *Service) startSoon(ctx context.Context, cmd Command) (p Process, err er
 	}
 }
 
-// startError classes what a back end could not. If the program is why, that says more than
-// how it failed there.
+// startError classes what a back end could not. If the directory or the program is why, that
+// says more than how it failed there.
 func (c *caller) startError(cmd *Command, err error) error {
 	class := sandbox.ClassOf(err)
 	if class == sandbox.NotFound || class == sandbox.Denied || class == sandbox.Internal {
-		if no := executable(c.root, cmd.Path); no != nil {
+		if no := cmp.Or(c.enters(cmd.Dir), executable(c.root, cmd.Path)); no != nil {
 			return no
 		}
 	}
@@ -86,11 +100,12 @@ func (c *caller) startError(cmd *Command, err error) error {
 
 // stdio is the files between a process and the service.
 type stdio struct {
-	child  []*os.File
-	ends   []*os.File // read here
-	kinds  []outputKind
-	input  *os.File // written here
-	master *os.File
+	stdin, stdout, stderr, tty *os.File // the process's
+	child                      []*os.File
+	ends                       []*os.File // read here
+	kinds                      []outputKind
+	input                      *os.File // written here
+	master                     *os.File
 }
 
 func (io *stdio) own() []*os.File { return append(io.ends, io.input) }
@@ -103,16 +118,16 @@ func closeAll(files []*os.File) {
 	}
 }
 
-func (s *Service) openIO(req *pb.StartRequest, cmd *Command) (*stdio, error) {
+func (s *Service) openIO(req *pb.StartRequest) (*stdio, error) {
 	if req.GetPty() != nil {
-		return s.openTerminal(req.GetPty().GetSize(), cmd)
+		return s.openTerminal(req.GetPty().GetSize())
 	}
 	io := &stdio{kinds: []outputKind{stdoutEvent, stderrEvent}}
 	fail := func(err error) (*stdio, error) {
 		closeAll(append(io.child, io.own()...))
 		return nil, err
 	}
-	for _, end := range []**os.File{&cmd.Stdout, &cmd.Stderr} {
+	for _, end := range []**os.File{&io.stdout, &io.stderr} {
 		r, w, err := spawn.OutputPipe()
 		if err != nil {
 			return fail(err)
@@ -126,12 +141,12 @@ func (s *Service) openIO(req *pb.StartRequest, cmd *Command) (*stdio, error) {
 		if err != nil {
 			return fail(err)
 		}
-		cmd.Stdin, io.input, io.child = r, w, append(io.child, r)
+		io.stdin, io.input, io.child = r, w, append(io.child, r)
 	}
 	return io, nil
 }
 
-func (s *Service) openTerminal(size *pb.PTY_Size, cmd *Command) (*stdio, error) {
+func (s *Service) openTerminal(size *pb.PTY_Size) (*stdio, error) {
 	cols, rows, err := terminalSize(size)
 	if err != nil {
 		return nil, err
@@ -146,6 +161,5 @@ func (s *Service) openTerminal(size *pb.PTY_Size, cmd *Command) (*stdio, error) 
 			return nil, err
 		}
 	}
-	cmd.TTY = slave
-	return &stdio{child: []*os.File{slave}, ends: []*os.File{master}, kinds: []outputKind{ptyEvent}, input: master, master: master}, nil
+	return &stdio{tty: slave, child: []*os.File{slave}, ends: []*os.File{master}, kinds: []outputKind{ptyEvent}, input: master, master: master}, nil
 }

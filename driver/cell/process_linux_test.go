@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,16 +34,40 @@ func TestCommandsThatCannotStart(t *testing.T) {
 	instance := newCell(t, sandbox.Spec{})
 	sh(t, instance, "cd /tmp; echo text > plain; printf '#!/no/such' > script; printf 'garbage' > garbage; chmod +x script garbage; mkdir dir")
 	c := client(t, instance)
-	for path, want := range map[string]sandbox.Class{
-		"/tmp/missing": sandbox.NotFound, "no-such-program": sandbox.NotFound, "/tmp/script": sandbox.NotFound,
-		"/tmp/plain": sandbox.Denied, "/tmp/garbage": sandbox.Denied, "/tmp/dir": sandbox.Denied,
-	} {
-		_, err := try(t.Context(), c, guest.Cmd{Path: path})
-		if err == nil || sandbox.ClassOf(err) != want {
-			t.Errorf("%s: %v, want %v", path, err, want)
+	var before, failed int
+	for round := range 5 {
+		if round == 1 { // there is a connection now
+			before, failed = goroutinesAndDescriptors(t), 0
+		}
+		for cmd, want := range map[[2]string]sandbox.Class{
+			{"/tmp/missing"}: sandbox.NotFound, {"no-such-program"}: sandbox.NotFound, {"/tmp/script"}: sandbox.NotFound,
+			{"/tmp/plain"}: sandbox.Denied, {"/tmp/garbage"}: sandbox.Denied, {"/tmp/dir"}: sandbox.Denied,
+			{"true", "/tmp/missing"}: sandbox.Invalid, {"true", "/tmp/plain"}: sandbox.Invalid, {"no-such-program", "/tmp/missing"}: sandbox.Invalid,
+		} {
+			_, err := try(t.Context(), c, guest.Cmd{Path: cmd[0], Dir: cmd[1]})
+			if err == nil || sandbox.ClassOf(err) != want {
+				t.Errorf("%q: %v, want %v", cmd, err, want)
+			}
+			failed++
 		}
 	}
 	sh(t, instance, "true")
+	// Each that left something would have left two of both.
+	for end := time.Now().Add(10 * time.Second); goroutinesAndDescriptors(t) > before+failed; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d commands that did not start left %d goroutines and descriptors", failed, goroutinesAndDescriptors(t)-before)
+		}
+	}
+}
+
+// goroutinesAndDescriptors counts those that there are before any garbage is collected.
+func goroutinesAndDescriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open) + runtime.NumGoroutine()
 }
 
 func TestBytesSurvive(t *testing.T) {

@@ -33,7 +33,8 @@ func pipe(ours int) (fds [2]int, err error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return fds, os.NewSyscallError("pipe2", err)
 	}
-	if err := unix.SetNonblock(fds[ours], true); err != nil {
+	// A new pipe has no other flag that could be set.
+	if _, err := unix.FcntlInt(uintptr(fds[ours]), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
 		return fds, os.NewSyscallError("fcntl", err)
