@@ -65,6 +65,21 @@ func run(t *testing.T, stdin string, args ...string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
+// TestRunIsForOneSandbox: a run makes nothing that is for many cells, as the group which their
+// PID 1s share and in which a command would not be: it would see its own beside that.
+func TestRunIsForOneSandbox(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root's cells share anything")
+	}
+	got := run(t, "", "--memory", "64M", "--", "cat", "/proc/self/cgroup")
+	if got.status == 125 {
+		t.Skip("memory cannot be limited here: " + got.stderr)
+	}
+	if got.status != 0 || got.stdout == "" || strings.Contains(got.stdout, "/../") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestRunIsTheCommandsOwn(t *testing.T) {
 	for _, c := range []struct {
 		name, stdin    string
