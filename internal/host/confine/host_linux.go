@@ -100,7 +100,7 @@ func Open(opts Options) (h *Host, err error) {
 	for range runtime.GOMAXPROCS(0) {
 		h.threads = append(h.threads, &spawner{})
 	}
-	if err := h.threads[0].start(!h.Identity.Single); err != nil {
+	if _, err := h.threads[0].started(!h.Identity.Single); err != nil {
 		return nil, err
 	}
 	if h.networks != nil {

@@ -15,9 +15,9 @@ import (
 // spawner is a thread that clones, and the stage that it stands on. It is started when it is
 // first needed: a program that makes one cell needs one.
 type spawner struct {
-	once   sync.Once
-	thread *spawn.Thread // nil if it could not be started
-	err    error         // why
+	mu     sync.Mutex
+	thread *spawn.Thread // nil before it is started
+	closed bool
 
 	base  *Base
 	named bool  // it can act in the name of another and keep its rights
@@ -26,26 +26,35 @@ type spawner struct {
 
 // do runs fn on the thread.
 func (t *spawner) do(root bool, fn func() error) error {
-	if err := t.start(root); err != nil {
+	thread, err := t.started(root)
+	if err != nil {
 		return err
 	}
-	return t.thread.Do(fn)
+	return thread.Do(fn)
 }
 
-// start starts the thread, the first time.
-func (t *spawner) start(root bool) error {
-	t.once.Do(func() {
-		t.thread, t.err = spawn.NewThread(func() error { return t.prepare(root) })
-		if t.err != nil {
-			t.err = fmt.Errorf("confine: start a thread: %w", t.err)
+// started is the thread, for cells of root's or of an ordinary user.
+func (t *spawner) started(root bool) (*spawn.Thread, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, errors.New("confine: the host is closed")
+	}
+	if t.thread == nil {
+		thread, err := spawn.NewThread(func() error { return t.prepare(root) })
+		if err != nil {
+			return nil, fmt.Errorf("confine: start a thread: %w", err)
 		}
-	})
-	return t.err
+		t.thread = thread
+	}
+	return t.thread, nil
 }
 
 // close ends the thread, or keeps it from being started.
 func (t *spawner) close() {
-	t.once.Do(func() { t.err = errors.New("confine: the thread is closed") })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
 	if t.thread != nil {
 		t.thread.Close()
 	}
