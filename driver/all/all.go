@@ -38,7 +38,7 @@ const cellsAhead = 4
 func Makers() []sandbox.Maker {
 	p := newPlaces()
 	return []sandbox.Maker{
-		{Name: cell.Name, New: p.cells(cellsAhead), One: p.cells(0)},
+		{Name: cell.Name, New: p.cells(cellsAhead, 0), One: p.cells(0, 1)},
 		{Name: bubblewrap.Name, New: func() sandbox.Driver {
 			return bubblewrap.New(bubblewrap.Options{Images: p.images, RunDir: p.running("bubblewrap"), Network: p.network()})
 		}},
@@ -88,9 +88,9 @@ func Drivers() []sandbox.Driver {
 	return list
 }
 
-func (p places) cells(ahead int) func() sandbox.Driver {
+func (p places) cells(ahead, threads int) func() sandbox.Driver {
 	return func() sandbox.Driver {
-		return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: ahead, Network: p.network()})
+		return cell.New(cell.Options{Images: p.images, RunDir: p.running("cell"), DiskDir: p.lasting("cells"), SnapshotDir: p.lasting("snapshots"), Ahead: ahead, Threads: threads, Network: p.network()})
 	}
 }
 

@@ -117,7 +117,7 @@ func (e *engine) openGroups(opts Options) (err error) {
 }
 
 func (e *engine) openHost(opts Options) (err error) {
-	if e.host, err = confine.Open(confine.Options{Dir: opts.RunDir, KeepNetworks: opts.Ahead > 0, Logger: e.log}); err != nil {
+	if e.host, err = confine.Open(confine.Options{Dir: opts.RunDir, KeepNetworks: opts.Ahead > 0, Threads: opts.Threads, Logger: e.log}); err != nil {
 		return unavailable(err)
 	}
 	e.bases, err = newBases(e.host, opts.RunDir, e.log)

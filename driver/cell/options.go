@@ -32,6 +32,9 @@ type Options struct {
 	// when they are wanted. With any, cells of root's in which nothing has run hold no
 	// cgroups and no net namespace: it is for programs that have many.
 	Ahead int
+	// Threads is how many threads clone, by default one for each processor: one is enough
+	// for who makes one cell.
+	Threads int
 	// Network is for cells of the egress and nat modes, which are refused without it.
 	Network *network.Service
 	// Logger is told what fails in the background, where no caller waits for an

@@ -56,6 +56,8 @@ type Options struct {
 	// KeepNetworks has root's cells share what there is of net namespaces, one after
 	// another: one that was not used is kept for the next. It is for who makes many.
 	KeepNetworks bool
+	// Threads is how many threads clone; 0 means one for each processor.
+	Threads int
 	// Logger is told what fails in the background; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -97,11 +99,12 @@ func Open(opts Options) (h *Host, err error) {
 		}
 	}
 	go seccomp.Filter() //nolint:errcheck // whoever needs it waits for it, and is told
-	for range runtime.GOMAXPROCS(0) {
-		h.threads = append(h.threads, &spawner{})
-	}
-	if _, err := h.threads[0].started(!h.Identity.Single); err != nil {
-		return nil, err
+	for range cmp.Or(opts.Threads, runtime.GOMAXPROCS(0)) {
+		t := &spawner{}
+		if t.Thread, err = spawn.NewThread(func() error { return t.prepare(!h.Identity.Single) }); err != nil {
+			return nil, fmt.Errorf("confine: start a thread: %w", err)
+		}
+		h.threads = append(h.threads, t)
 	}
 	if h.networks != nil {
 		h.networks.Prepare()
@@ -137,7 +140,7 @@ func (h *Host) Close() {
 		h.networks.Close()
 	}
 	for _, t := range h.threads {
-		t.close()
+		t.Close()
 	}
 	h.inUse.Lock()
 	defer h.inUse.Unlock()
@@ -168,8 +171,8 @@ func (h *Host) use(op string) (release func(), err error) {
 
 // on runs fn on one of the spawning threads, in turn.
 func (h *Host) on(fn func(*spawner) error) error {
-	t := h.threads[int(h.next.Add(1)-1)%len(h.threads)]
-	return t.do(!h.Identity.Single, func() error { return fn(t) })
+	t := h.threads[int(h.next.Add(1))%len(h.threads)]
+	return t.Do(func() error { return fn(t) })
 }
 
 // visit has a child in new namespaces make the calls of build and wait until fn

@@ -136,7 +136,7 @@ func TestThreadThatIsAway(t *testing.T) {
 	host := base.host
 	lost := errors.New("lost")
 	for _, thread := range host.threads {
-		if err := thread.do(true, func() error { thread.away = lost; return nil }); err != nil {
+		if err := thread.Do(func() error { thread.away = lost; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

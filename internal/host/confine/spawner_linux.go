@@ -2,9 +2,7 @@ package confine
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"sync"
 
 	"aether/internal/host/idrange"
 	"aether/internal/host/spawn"
@@ -12,52 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawner is a thread that clones, and the stage that it stands on. It is started when it is
-// first needed: a program that makes one cell needs one.
+// spawner is a thread that clones, and the stage that it stands on.
 type spawner struct {
-	mu     sync.Mutex
-	thread *spawn.Thread // nil before it is started
-	closed bool
-
+	*spawn.Thread
 	base  *Base
 	named bool  // it can act in the name of another and keep its rights
 	away  error // why it has not come home from a net namespace
-}
-
-// do runs fn on the thread.
-func (t *spawner) do(root bool, fn func() error) error {
-	thread, err := t.started(root)
-	if err != nil {
-		return err
-	}
-	return thread.Do(fn)
-}
-
-// started is the thread, for cells of root's or of an ordinary user.
-func (t *spawner) started(root bool) (*spawn.Thread, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, errors.New("confine: the host is closed")
-	}
-	if t.thread == nil {
-		thread, err := spawn.NewThread(func() error { return t.prepare(root) })
-		if err != nil {
-			return nil, fmt.Errorf("confine: start a thread: %w", err)
-		}
-		t.thread = thread
-	}
-	return t.thread, nil
-}
-
-// close ends the thread, or keeps it from being started.
-func (t *spawner) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-	if t.thread != nil {
-		t.thread.Close()
-	}
 }
 
 // prepare makes the thread ready to stand on stages and, for root, to act in the name
