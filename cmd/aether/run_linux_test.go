@@ -71,10 +71,7 @@ func TestRunIsForOneSandbox(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root's cells share anything")
 	}
-	got := run(t, "", "--memory", "64M", "--", "cat", "/proc/self/cgroup")
-	if got.status == 125 {
-		t.Skip("memory cannot be limited here: " + got.stderr)
-	}
+	got := run(t, "", "--", "cat", "/proc/self/cgroup")
 	if got.status != 0 || got.stdout == "" || strings.Contains(got.stdout, "/../") {
 		t.Errorf("%+v", got)
 	}
