@@ -69,24 +69,26 @@ func (s source) crowd(ctx context.Context, n int) (c Crowd, err error) {
 	return c, nil
 }
 
-// next is the median of a few more forks, one after another.
+// next is the median of some more forks, one after another.
 func (s source) next(ctx context.Context) (medianUS float64, err error) {
-	const few = 9
-	var took []lab.Sample
-	for range few {
-		w := lab.StartWatch()
-		child, err := s.fork(ctx, 1)
-		w.Lap("fork")
-		if err != nil {
-			return 0, err
-		}
-		took = append(took, w.Done())
-		if err := child[0].Destroy(ctx); err != nil {
-			return 0, err
-		}
-		time.Sleep(breath)
+	const count = 25
+	rounds := lab.Rounds{Count: count, Warmup: warmup, Breath: breath, Patience: patience}
+	rows, err := rounds.Rows(ctx, []lab.Contender{{Name: "next", Take: s.alone}})
+	if err != nil {
+		return 0, err
 	}
-	return lab.NewRow("next", took).MedianUS, nil
+	return rows[0].MedianUS, nil
+}
+
+// alone forks the source, and has the child say nothing.
+func (s source) alone(ctx context.Context) (lab.Sample, error) {
+	w := lab.StartWatch()
+	children, err := s.fork(ctx, 1)
+	w.Lap("fork")
+	if err != nil {
+		return lab.Sample{}, err
+	}
+	return w.Done(), children[0].Destroy(ctx)
 }
 
 // answers makes sure that a child is what it is counted as.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 
+	"aether/internal/host/spawn"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -66,6 +68,7 @@ func (r *FileRestorer) newPipe(inode uint64) (*pipe, error) {
 		if outside = readEnd; r.streams[i].Pipe.Writes {
 			outside = writeEnd
 		}
+		fds[outside] = spawn.AsideOfMany(fds[outside])
 		err = os.NewSyscallError("fcntl", unix.SetNonblock(fds[outside], true))
 	}
 	p := &pipe{}

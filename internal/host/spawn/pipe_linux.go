@@ -28,11 +28,13 @@ func InputPipe() (child, write *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "input"), os.NewFile(uintptr(fds[1]), "input"), nil
 }
 
-// pipe makes one of which ours is the end for Go.
+// pipe makes one of which ours is the end for Go. That lives as long as the child, of which
+// there may be thousands.
 func pipe(ours int) (fds [2]int, err error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return fds, os.NewSyscallError("pipe2", err)
 	}
+	fds[ours] = AsideOfMany(fds[ours])
 	// A new pipe has no other flag that could be set.
 	if _, err := unix.FcntlInt(uintptr(fds[ours]), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(fds[0])

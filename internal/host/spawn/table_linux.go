@@ -61,6 +61,15 @@ func Aside(fd int) int {
 	return moved
 }
 
+// AsideOfMany is Aside for a descriptor that is kept while a command runs. There it is one of
+// many only once the small table is full, and few are not worth the two calls.
+func AsideOfMany(fd int) int {
+	if fd < smallTable {
+		return fd
+	}
+	return Aside(fd)
+}
+
 // leaveTable appends, as the first step, the leaving of our table of descriptors;
 // Start fills in from where on nothing is copied.
 func (s *Script) leaveTable() {

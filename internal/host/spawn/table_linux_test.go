@@ -119,6 +119,47 @@ func TestProcessesAreAside(t *testing.T) {
 	}
 }
 
+// TestPipesAreAside: our ends of the pipes of many commands are out of the way, and those of
+// a few stay where they are.
+func TestPipesAreAside(t *testing.T) {
+	for n := range 2 * smallTable {
+		for name, make := range map[string]func() (r, w *os.File, err error){"output": OutputPipe, "input": InputPipe} {
+			r, w, err := make()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close(); w.Close() })
+			ours, child := descriptorOf(t, r), descriptorOf(t, w)
+			if name == "input" {
+				ours, child = child, ours
+			}
+			if ours < aside && ours >= smallTable || child >= aside {
+				t.Errorf("%s %d: our end is %d, the child's %d", name, n, ours, child)
+			}
+			if _, err := w.WriteString("here"); err != nil {
+				t.Error(err)
+			}
+			got := [4]byte{}
+			if _, err := io.ReadFull(r, got[:]); err != nil || string(got[:]) != "here" {
+				t.Errorf("%s %d: read %q, %v", name, n, got, err)
+			}
+		}
+	}
+}
+
+// descriptorOf is a file's descriptor, which stays as it is.
+func descriptorOf(t *testing.T, file *os.File) (fd int) {
+	t.Helper()
+	conn, err := file.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(its uintptr) { fd = int(its) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
 // TestParted: what a script names can be closed once its child says that it has it.
 func TestParted(t *testing.T) {
 	for range 200 {
