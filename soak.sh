@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 share=${SHARE:-1} part=${PART:-}
 export AETHER_TEST_SOAK=$share CGO_ENABLED=0
+export GOFLAGS="${GOFLAGS:-} -vet=off" # make check vets
 
 # The long tests, by package.
 long() {

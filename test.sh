@@ -31,5 +31,6 @@ trap 'rm -f "$lock"' EXIT
 if flock -o "$lock" true 2>/dev/null; then # not every flock can close the lock in what it starts
   alone=(-p 2 -exec "flock -o $lock $as")
 fi
+# make check vets everything, tests too, and more thoroughly than go test would again.
 go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg "${log[@]}" \
-  -- "${race[@]}" "${alone[@]}" -count=1 -timeout 15m "$@" ./...
+  -- "${race[@]}" "${alone[@]}" -vet=off -count=1 -timeout 15m "$@" ./...
