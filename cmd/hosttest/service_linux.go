@@ -14,10 +14,17 @@ systemctl daemon-reload
 # The daemon of the steps before has the state directory until it has been idle.
 until systemctl start aether; do sleep 2; done`
 
+// killService kills the daemon and waits until systemd has started the next one. Who asked for
+// sandboxes before would start a daemon that is not systemd's, and keeps systemd's from its state.
+const killService = `set -e
+was=$(systemctl show --property=MainPID --value aether)
+systemctl kill --signal=KILL --kill-whom=main aether
+until is=$(systemctl show --property=MainPID --value aether) && [ "$is" != "$was" ] && systemctl is-active --quiet aether; do sleep 1; done`
+
 // endService stops the daemon and wants nothing to be left of it.
 const endService = `set -e
 systemctl stop aether
-test "$(systemctl is-active aether)" = inactive
+test "$(systemctl is-active aether)" = inactive || { systemctl status --no-pager aether >&2; exit 1; }
 test ! -e /sys/fs/cgroup/system.slice/aether.service
 rm /etc/systemd/system/aether.service /usr/local/bin/aether
 systemctl daemon-reload`
@@ -42,8 +49,7 @@ func (t *turn) service() error {
 		{`^kept\n$`, in(kept, "cat", "/tmp/x")},
 		{``, []string{"systemctl", "reload", "aether"}},
 		{``, []string{"aether", "pause", kept}},
-		{``, []string{"systemctl", "kill", "--signal=KILL", "--kill-whom=main", "aether"}},
-		{``, []string{"sh", "-c", "until aether list >/dev/null 2>&1; do sleep 1; done"}},
+		{``, []string{"sh", "-c", killService}},
 		{``, []string{"aether", "resume", kept}},
 		{`^kept\n$`, in(kept, "cat", "/tmp/x")},
 		{``, []string{"aether", "rm", kept}},
