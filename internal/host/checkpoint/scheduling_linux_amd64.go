@@ -17,7 +17,7 @@ type scheduling struct {
 	IO       int    `json:"io"`
 	Affinity []byte `json:"affinity"` // one bit for each processor
 	// Slice is how long its turns are, in nanoseconds; 0 where the kernel does not tell
-	// (before Linux 6.12), and nobody sets it.
+	// (before Linux 6.12).
 	Slice uint64 `json:"slice,omitempty"`
 }
 
@@ -76,10 +76,12 @@ func (b memorySteps) scheduling(t *thread) {
 	if t.Nice != 0 {
 		b.Call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(t.Nice))
 	}
-	if t.Slice != 0 { // set with the niceness, which an ordinary user may not lower
-		b.Call(unix.SYS_SCHED_SETATTR, 0, b.bytes(bytesOf(&unix.SchedAttr{
-			Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_KEEP_POLICY, Nice: int32(t.Nice), Runtime: t.Slice,
-		})), 0).MayFail()
+	// Set with the niceness, which an ordinary user may not lower.
+	turns := b.Call(unix.SYS_SCHED_SETATTR, 0, b.bytes(bytesOf(&unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_KEEP_POLICY, Nice: int32(t.Nice), Runtime: t.Slice,
+	})), 0)
+	if t.Slice == 0 { // a kernel that tells nothing may not know this; on one that does, 0 is what all have
+		turns.MayFail()
 	}
 	if t.IO != 0 {
 		b.Call(unix.SYS_IOPRIO_SET, ioProcess, 0, uintptr(t.IO)).MayFail()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"aether/internal/host/checkpoint"
 	"aether/internal/host/confine"
@@ -58,6 +59,7 @@ func (r *runner) start(thread *spawn.Thread) (err error) {
 	if r.process, err = r.host.StartStub(thread, theirs, r.script.File()); err != nil {
 		return err
 	}
+	shortenTurns(r.process.Pid())
 	r.reaped = make(chan struct{})
 	go func() {
 		defer close(r.reaped)
@@ -65,6 +67,22 @@ func (r *runner) start(thread *spawn.Thread) (err error) {
 		r.script.Ended()
 	}()
 	return thread.Do(func() error { return checkpoint.StartScript(r.process.Pid(), scriptFd, r.script) })
+}
+
+// shortTurn is the shortest turn that the kernel gives.
+const shortTurn = 100 * time.Microsecond
+
+// shortenTurns has a process preempt others when it is woken, as one with shorter turns does
+// from Linux 6.12 on: on a crowded host each hand-over would wait for the end of a neighbour's
+// turn instead. It gets no more time for that. Forks inherit it, until they are given the
+// turns of who they are the fork of.
+func shortenTurns(pid int) {
+	attr, err := unix.SchedGetAttr(pid, 0)
+	if err != nil || attr.Runtime == 0 { // the kernel has no such turns
+		return
+	}
+	attr.Runtime = uint64(shortTurn)
+	unix.SchedSetAttr(pid, attr, 0) //nolint:errcheck // it only saves time
 }
 
 // steps begins a new script. The process must be waiting.

@@ -1,8 +1,11 @@
 package zygote
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestForks forks a running python into other cells, again and again while it goes
@@ -27,4 +30,41 @@ func TestForks(t *testing.T) {
 		t.Error(err)
 	}
 	s.unharmed(t, s.threads(t))
+}
+
+// TestTurns: a zygote and its warm fork have the shortest turns that there are, and a child
+// those of the source, as all do in this package.
+func TestTurns(t *testing.T) {
+	if turnOf(t, 0) == 0 {
+		t.Skip("before Linux 6.12 the kernel does not tell how long turns are")
+	}
+	s := newScene(t, singleProgram)
+	tree, err := s.take(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range enoughForks {
+		if err := s.child(t, tree); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepareWarm(t, tree)
+	for name, pid := range map[string]int{"zygote": tree.zygotes[0].process.Pid(), "warm fork": warm(tree).process.Pid()} {
+		if turn := turnOf(t, pid); turn != shortTurn {
+			t.Errorf("a turn of the %s takes %v", name, turn)
+		}
+	}
+	if err := errors.Join(s.child(t, tree), tree.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// turnOf is how long a turn of a process takes; 0 where the kernel does not tell.
+func turnOf(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	attr, err := unix.SchedGetAttr(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(attr.Runtime)
 }

@@ -361,6 +361,8 @@ return ids, fired.si_signo, fired.si_code, 99000 < struct.unpack("qqqq", now.raw
 	{"niceness, policy and processors", `
 nice = os.nice(5); os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); cpu = sorted(os.sched_getaffinity(0))[-1]; os.sched_setaffinity(0, [cpu])`, `
 return os.nice(0) == nice, os.sched_getscheduler(0) == os.SCHED_BATCH, os.sched_getaffinity(0) == {cpu}`, "(True, True, True)"},
+	{"length of turns that nobody set", turn + `
+had = turn()`, `return turn() == had or (turn(), had)`, "True"},
 	{"length of turns", turn + `
 turn(3000000); had = turn()`, `return turn() == had or (turn(), had)`, "True"},
 	{"not to be dumped, adopting orphans", `libc.prctl(4, 0); libc.prctl(36, 1)`, `
