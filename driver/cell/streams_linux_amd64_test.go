@@ -15,8 +15,6 @@ func TestStreamsAreAside(t *testing.T) {
 	const count, streams = 60, 3
 	driver, _ := newDriver(t)
 	source := create(t, driver, sandbox.Spec{})
-	python := converse(t, source, 0, "python3", "-c", adder)
-	python.hear(t, "primed")
 	for _, more := range []struct {
 		name string
 		make func(*testing.T)

@@ -70,18 +70,17 @@ func (s *State) readScheduling() error {
 // scheduling appends what a thread sets of it. Processors that the new cell does
 // not have are left out by the kernel; if none are left, all are.
 func (b memorySteps) scheduling(t *thread) {
+	// Always, for a zygote's turns are short, and before the policy, for that of idle times lets
+	// none be set; 0 is what the kernel has for all. They are set with the niceness, which may
+	// not be lowered here: a zygote of a program that is nice has turns as all have.
+	b.Call(unix.SYS_SCHED_SETATTR, 0, b.bytes(bytesOf(&unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_KEEP_POLICY, Nice: int32(t.Nice), Runtime: t.Slice,
+	})), 0).MayFail()
 	if t.Policy != unix.SCHED_NORMAL {
 		b.Call(unix.SYS_SCHED_SETSCHEDULER, 0, uintptr(t.Policy), b.Int64(0))
 	}
 	if t.Nice != 0 {
 		b.Call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(t.Nice))
-	}
-	// Set with the niceness, which an ordinary user may not lower.
-	turns := b.Call(unix.SYS_SCHED_SETATTR, 0, b.bytes(bytesOf(&unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_KEEP_POLICY, Nice: int32(t.Nice), Runtime: t.Slice,
-	})), 0)
-	if t.Slice == 0 { // a kernel that tells nothing may not know this; on one that does, 0 is what all have
-		turns.MayFail()
 	}
 	if t.IO != 0 {
 		b.Call(unix.SYS_IOPRIO_SET, ioProcess, 0, uintptr(t.IO)).MayFail()

@@ -75,10 +75,11 @@ const shortTurn = 100 * time.Microsecond
 // shortenTurns has a process preempt others when it is woken, as one with shorter turns does
 // from Linux 6.12 on: on a crowded host each hand-over would wait for the end of a neighbour's
 // turn instead. It gets no more time for that. Forks inherit it, until they are given the
-// turns of who they are the fork of.
+// turns of who they are the fork of. A program that is nice preempts nobody; and its forks
+// could not set their turns if their source is less nice.
 func shortenTurns(pid int) {
 	attr, err := unix.SchedGetAttr(pid, 0)
-	if err != nil || attr.Runtime == 0 { // the kernel has no such turns
+	if err != nil || attr.Runtime == 0 || attr.Nice > 0 { // the kernel has no such turns, or is not to use them
 		return
 	}
 	attr.Runtime = uint64(shortTurn)

@@ -183,7 +183,7 @@ func (s *scene) childIn(t *testing.T, tree *Tree, cell *confine.Cell) error {
 	if err != nil || !strings.Contains(string(text), "Seccomp:\t2\n") || !strings.Contains(string(text), "CapEff:\t0000000000000000\n") {
 		t.Errorf("the child is not confined: %s, %v", text, err)
 	}
-	if child, source := turnOf(t, p.Pid()), turnOf(t, s.process.Pid()); child != source {
+	if child, source := turnOf(t, p.Pid()), turnOf(t, s.process.Pid()); child != source && failSteps == nil {
 		t.Errorf("a turn of the child takes %v, of the source %v", child, source)
 	}
 	fmt.Fprintln(in, "child")

@@ -363,6 +363,9 @@ nice = os.nice(5); os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)); 
 return os.nice(0) == nice, os.sched_getscheduler(0) == os.SCHED_BATCH, os.sched_getaffinity(0) == {cpu}`, "(True, True, True)"},
 	{"length of turns that nobody set", turn + `
 had = turn()`, `return turn() == had or (turn(), had)`, "True"},
+	{"length of turns in idle times", turn + `
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)); had = turn()`, `
+return os.sched_getscheduler(0) == os.SCHED_IDLE, turn() == had or (turn(), had)`, "(True, True)"},
 	{"length of turns", turn + `
 turn(3000000); had = turn()`, `return turn() == had or (turn(), had)`, "True"},
 	{"not to be dumped, adopting orphans", `libc.prctl(4, 0); libc.prctl(36, 1)`, `
